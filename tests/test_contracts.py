@@ -228,7 +228,7 @@ def orthonormal():
     rng = np.random.default_rng(12)
     with pm.Model() as model:
         W = pma.UniformStiefel("W", shape=(2, 2))
-        pm.MvNormal("y", W @ np.array([1.0, 2.0]), np.eye(2), observed=rng.normal(size=(N, 2)) + [1.0, 2.0])
+        pm.Normal("y", W @ np.array([1.0, 2.0]), 1, observed=rng.normal(size=(N, 2)) + [1.0, 2.0])
     return model
 
 
