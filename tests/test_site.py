@@ -17,8 +17,8 @@ import pytest
 SITE = Path(__file__).resolve().parents[1] / "docs" / "_build" / "html"
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PAGES = [
-    "index", "quickstart", "which_step", "recipes", "groups", "log", "choices", "api", "reference/results",
-    "generated/pymc_austerity.PenaltyMH", "notebooks/quickstart",
+    "index", "quickstart", "which_step", "recipes", "proxies", "after_the_run", "trust", "adding_a_test", "groups",
+    "log", "choices", "api", "reference/results", "generated/pymc_austerity.PenaltyMH", "notebooks/quickstart",
 ]  # fmt: skip
 WIDTHS = [1400, 390]
 
@@ -32,7 +32,8 @@ document.body.append(frame);
 frame.style.height = "900px";
 frame.onload = () => setTimeout(() => {
   const root = frame.contentDocument.documentElement, header = root.querySelector(".bd-header");
-  found.push([...due.shift(), root.scrollWidth, header ? header.offsetHeight : 0]);
+  const cut = [...root.querySelectorAll("pre")].filter(code => code.scrollWidth > code.clientWidth + 1);
+  found.push([...due.shift(), root.scrollWidth, header ? header.offsetHeight : 0, cut.length]);
   next();
 }, 100);
 function next() {
@@ -64,7 +65,7 @@ class Served(SimpleHTTPRequestHandler):
 
 
 def look_at(folder, pages):
-    """Return (page, width, width of its content, height of its header) of pages, and what the console says."""
+    """Return (page, width, width of its content, height of its header, blocks of code that are cut) and errors."""
     probe = PROBE.replace("PAGES", json.dumps(pages)).replace("WIDTHS", json.dumps(WIDTHS))
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Served, directory=str(folder), probe=probe))
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -83,7 +84,7 @@ def look_at(folder, pages):
 
 
 def too_wide(found):
-    return [(page, width, content) for page, width, content, _ in found if content > width]
+    return [(page, width, content) for page, width, content, *_ in found if content > width]
 
 
 @pytest.mark.slow
@@ -92,7 +93,8 @@ def test_pages_fit_the_screen_and_have_no_errors():
     found, errors = look_at(SITE, PAGES)
     assert len(found) == len(PAGES) * len(WIDTHS)
     assert too_wide(found) == []
-    assert {page for page, _, _, header in found if not 0 < header < 90} == set()  # one row
+    assert {page for page, _, _, header, _ in found if not 0 < header < 90} == set()  # one row
+    assert [(page, cut) for page, width, _, _, cut in found if width == max(WIDTHS) and cut] == []
     assert errors == []
 
 
@@ -100,9 +102,11 @@ def test_pages_fit_the_screen_and_have_no_errors():
 @pytest.mark.skipif(BROWSER is None, reason="needs chromium or Google Chrome")
 def test_a_wide_page_and_an_error_are_seen(tmp_path):
     """Negative control."""
-    (tmp_path / "bad.html").write_text("<p style='width:800px'>wide</p><script>nothing.here</script>")
+    wide = f"<p style='width:800px'>wide</p><pre style='overflow-x:auto'>{300 * 'x'}</pre>"
+    (tmp_path / "bad.html").write_text(f"{wide}<script>nothing.here</script>")
     found, errors = look_at(tmp_path, ["bad"])
     assert [(page, width) for page, width, _ in too_wide(found)] == [("bad", 390)]
+    assert [cut for *_, cut in found] == [1, 1]
     assert len(errors) == 2
     assert "nothing is not defined" in errors[0]
 
