@@ -9,6 +9,8 @@ ROWS ?=
 PINS ?=
 # Which tests `make test` runs, all by default, e.g. MARKS="contract or not slow".
 MARKS ?=
+# Whose tables `make numbers` prints again, e.g. PAGE=which_step, or PAGE=which_step/tuning for one of them.
+PAGE ?=
 # How long `make fuzz` runs.
 MINUTES ?= 30
 # The module whose mutants are tried, e.g. MODULE=acceptance/penalty.
@@ -28,7 +30,7 @@ test test-fast doctest: export MALLOC_TOP_PAD_ ?= 67108864
 test test-fast doctest: export MALLOC_MMAP_THRESHOLD_ ?= 33554432
 
 .DEFAULT_GOAL := help
-.PHONY: help python demo test test-fast golden calibrate fuzz mutants lint format types doctest docs notebooks notebooks-refresh package bench clean
+.PHONY: help python demo numbers test test-fast golden calibrate fuzz mutants lint format types doctest docs notebooks notebooks-refresh package bench clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +75,9 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 
 demo: $(VENV)/.installed-test ## A regression on 1,000,000 rows by the recommended step and by NUTS; ROWS=, or DATA=file.npz for your own X and y
 	$(BIN)/python -m pymc_austerity.demo $(if $(DATA),--data "$(DATA)") $(if $(ROWS),--rows $(ROWS))
+
+numbers: $(VENV)/.installed-dev ## The tables of the documentation and how old they are; PAGE=which_step prints those of a page again
+	PAGE="$(PAGE)" $(BIN)/python benchmarks/stored_numbers.py
 
 test: $(VENV)/.installed-test ## Every test, the slow ones included; MARKS="contract or not slow" for some
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations=10 $(if $(MARKS),-m "$(MARKS)")
@@ -122,7 +127,7 @@ package: ## Build wheel and sdist, check and install them, and test what was ins
 	bash .ci/package
 
 # These take hours, or a folder.
-ALONE := benchmarks/calibrate.py benchmarks/choices.py benchmarks/posteriordb.py benchmarks/verdicts.py
+ALONE := $(addprefix benchmarks/,calibrate.py choices.py choices_figure.py expansion_figure.py posteriordb.py stored_numbers.py verdicts.py)
 
 bench: $(VENV)/.installed-dev ## Print the benchmarks
 	@for script in $(filter-out $(ALONE),$(shell grep -l __main__ benchmarks/*.py)); do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done

@@ -9,6 +9,7 @@ normal approximation, whose weights are the exact density of the model and whose
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from typing import Any
 
@@ -118,7 +119,7 @@ def compare(name: str, draws: int, seconds: float) -> list[dict[str, Any]]:
             rows = float(group(idata, "sample_stats")["n_rows"].mean())
             found = agreement(moments(model, idata), exact)
             lines.append({"problem": name, "test": test.__name__, "exact": how, "rows a draw": rows, **found})
-            show(lines[-1:])
+            show(lines[-1:], sys.stderr)
     return lines
 
 

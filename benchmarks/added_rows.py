@@ -3,8 +3,8 @@
 Run ``python benchmarks/added_rows.py`` for logistic regressions with ten coefficients, from 100,000 to 3,200,000 rows,
 in memory, and with ``--folder`` for Parquet files that are added to a folder.  Printed for each size are the processor
 seconds in which the step learns from what was added, those in which a step that knows nothing of the first rows is
-built (compiled before, as the first is), rows a draw, and in the end the largest difference of a mean between both, in
-standard deviations of the posterior.
+built (compiled before, as the first is), rows a draw, and the largest difference of a mean between both, in standard
+deviations of the posterior.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 from scipy.special import expit
-from timing import quiet
+from timing import quiet, show
 
 import pymc_austerity as pma
 
@@ -42,12 +42,14 @@ def main() -> None:
     n0, rng = int(options.rows), np.random.default_rng(SEED)
     x = rng.normal(size=(32 * n0, D))
     y = (rng.random(len(x)) < expit(x @ np.linspace(-1, 1, D))).astype(int)
+    lines = []
     for make in (pma.MHSS, pma.PenaltyMH):
         with TemporaryDirectory() as folder:
-            doubled(make, x, y, n0, Path(folder) if options.folder else None)
+            lines += doubled(make, x, y, n0, Path(folder) if options.folder else None)
+    show(lines)
 
 
-def doubled(make: Any, x: np.ndarray, y: np.ndarray, n0: int, folder: Path | None) -> None:
+def doubled(make: Any, x: np.ndarray, y: np.ndarray, n0: int, folder: Path | None) -> list[dict[str, Any]]:
     columns = [f"x{k}" for k in range(D)]
 
     def put(start: int, stop: int) -> None:
@@ -65,25 +67,31 @@ def doubled(make: Any, x: np.ndarray, y: np.ndarray, n0: int, folder: Path | Non
         x_, y_ = pm.Data("x", x[:500]), pm.Data("y", y[:500])
         pm.Bernoulli("o", logit_p=x_ @ pm.Normal("b", 0, 1, shape=D), observed=y_)
     put(0, n0)
-    step, settings = built(), {"tune": 300, "chains": 2, "cores": 1, "progressbar": False}
+    settings = {"tune": 300, "chains": 2, "cores": 1, "progressbar": False, "compute_convergence_checks": False}
+    step, lines = built(), []
     for k in range(1, 6):
         put(n0 * 2 ** (k - 1), n0 * 2**k)
         before = step.decider.parts.prepared.kept.psi
         added, _ = seconds(step.follow_data if folder is None else step.read_added_files)
         kept = np.array_equal(before, step.decider.parts.prepared.kept.psi)
         of_all, anew = seconds(built)
-        draws = []
-        for of in (step, anew):
-            with model:
-                run = pm.sample(2_000, step=of, random_seed=k, compute_convergence_checks=False, **settings)
-            draws.append(run["posterior"]["b"].to_numpy().reshape(-1, D))
-        print(
-            f"{make.__name__} {n0 * 2**k:>9,} rows, {'kept' if kept else 'anew'}: {added:.2f} s, all {of_all:.2f} s;",
-            f"rows a draw {float(run['sample_stats']['n_rows'].mean()):.3g} (anew)",
-            flush=True,
-        )
-    off, ratio = np.abs(draws[0].mean(0) - draws[1].mean(0)) / draws[1].std(0), draws[0].std(0) / draws[1].std(0)
-    print(f"means differ by {off.max():.3f} sd at most, sds by factors from {ratio.min():.3f} to {ratio.max():.3f}")
+        with model:
+            runs = [pm.sample(2_000, step=of, random_seed=k, **settings) for of in (step, anew)]
+        ours, all_new = (run["posterior"]["b"].to_numpy().reshape(-1, D) for run in runs)
+        used = [float(run["sample_stats"]["n_rows"].mean()) for run in runs]
+        ratio = ours.std(0) / all_new.std(0)
+        lines.append({
+            "step": make.__name__,
+            "rows": n0 * 2**k,
+            "learnt from": "the new" if kept else "all",
+            "CPU s": added,
+            "all anew, CPU s": of_all,
+            "rows a draw": used[0],
+            "all anew": used[1],
+            "means differ by, sd": np.abs((ours.mean(0) - all_new.mean(0)) / all_new.std(0)).max(),
+            "sds, factor": ratio[np.abs(np.log(ratio)).argmax()],
+        })  # fmt: skip
+    return lines
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 Run ``python benchmarks/draw.py`` (``--problems``, or ``--rows 1e4 1e5 1e6`` for logistic regressions with ten
 coefficients on so many made-up rows; ``--steps``, ``--thin`` transitions a draw, ``--nuts`` draws and tuning draws of
-NUTS).  Seconds are of the processor; set-up is compilation, for us also mode, expansion and weights.  ESS is ArviZ's
-bulk ESS of the slowest parameter; ESS/s counts sampling, tuning included.
+NUTS, ``--columns`` of the table).  Seconds are of the processor; set-up is compilation, for us also mode, expansion and
+weights.  ESS is ArviZ's bulk ESS of the slowest parameter; ESS/s counts sampling, tuning included.
 
 ``--parts`` says instead where the microseconds of a draw go.  Each part is timed by itself, the best of five goes, in
 compiled code; what is left is Python: PyMC's loop and trace, the step's own bookkeeping, the call of compiled code.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -166,25 +167,28 @@ def main() -> None:
     parser.add_argument("--thin", type=int, nargs="+", default=[1])
     parser.add_argument("--nuts", type=int, nargs=2, default=[200, 200], metavar=("DRAWS", "TUNE"))
     parser.add_argument("--parts", action="store_true", help="where the time of a draw goes")
+    parser.add_argument("--columns", nargs="+", help="of the table, all by default")
     options = parser.parse_args()
     models = {name: MODELS[name] for name in options.problems}
     models |= {} if models else {f"{n:.0f}": synthetic(n).build for n in options.rows}
     lines: list[dict[str, Any]] = []
     for problem, build in models.items():
         model = build()
+        if options.parts:
+            found = pd.DataFrame({step: parts(model, STEPS[step]) for step in options.steps})
+            show(found.rename_axis(f"µs, {problem}").reset_index())
+            continue
         for step in options.steps:
-            if options.parts and step in STEPS:
-                print(f"{problem}, {step}\n{parts(model, STEPS[step]).to_string(float_format='{:,.1f}'.format)}\n")
-                continue
             for thin in options.thin if step in STEPS else [1]:
                 if step in NUTS:
                     found = of_nuts(model, NUTS[step], *options.nuts)
                 else:
                     found = of_step(model, STEPS[step], options.draws, thin)
                 lines.append({"problem": problem, "step": step, "thin": thin, **found})
-                show(lines[-1:])
+                show(lines[-1:], sys.stderr)
     if lines:
-        show(lines)
+        table = pd.DataFrame(lines)
+        show(table[options.columns or list(table)])
 
 
 if __name__ == "__main__":

@@ -2,18 +2,20 @@
 
 Run ``python benchmarks/groups.py`` (``--problems`` chooses, ``--tune`` and ``--draws`` are those of `GroupMH`,
 ``--refreshed`` compares shares of the groups, ``--together`` runs `PenaltyMH` with one decision over all of them,
-``--reference 0`` leaves NUTS out).  Logistic regressions with five slopes, groups of very unequal size and an unknown
-mean and scale of their effects; radon in 386 counties, with an intercept and a slope each; and crossed factors on real
-data: late flights by aircraft and destination, delays by carrier too, ratings by student and lecturer, insurance claims
-by region and brand.  Nutpie runs most of them centred and not, and not at all on ten million rows of 100,000 groups
-(``--problems "10,000,000 x 200,004" --refreshed 0.02``).  One chain each.  CPU time of sampling, tuning included,
-set-up by itself.  ESS is ArviZ's bulk ESS: the smallest of what the groups share, and that of the slowest of 20 groups.
-Differences are those of the same parameters, from the reference with most effective draws.
+``--reference 0`` leaves NUTS out, ``--columns`` chooses those of the table).  Logistic regressions with five slopes,
+groups of very unequal size and an unknown mean and scale of their effects; radon in 386 counties, with an intercept and
+a slope each; and crossed factors on real data: late flights by aircraft and destination, delays by carrier too, ratings
+by student and lecturer, insurance claims by region and brand.  Nutpie runs most of them centred and not, and not at
+all on ten million rows of 100,000 groups (``--problems "10,000,000 x 200,004" --refreshed 0.02``).  One chain each.
+CPU time of sampling, tuning included, set-up by itself.  ESS is ArviZ's bulk ESS: the smallest of what the groups
+share, and that of the slowest of 20 groups.  Differences are those of the same parameters, from the reference with most
+effective draws.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -25,7 +27,7 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 from agreement import agreement, flat, of_draws
-from timing import Run, nuts, peak_memory, sampled
+from timing import Run, nuts, peak_memory, sampled, show
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.results import group
@@ -124,10 +126,10 @@ def run(problem: Problem, options: argparse.Namespace) -> dict[str, dict[str, fl
         f"GroupMH, {share}": partial(pma.GroupMH, refreshed=share, progressbar=False) for share in options.refreshed
     }
     if options.together:
-        steps["PenaltyMH"] = partial(pma.PenaltyMH, proposal=pma.CrankNicolson(), progressbar=False)
+        steps["one decision"] = partial(pma.PenaltyMH, proposal=pma.CrankNicolson(), progressbar=False)
     for key, build in steps.items():
         runs[key], columns[key] = run_step(problem, build, options.tune, options.draws)
-        print(key, columns[key], flush=True)
+        show([columns[key]], sys.stderr)
     for form in problem.references if options.reference else ():
         key = f"NUTS, {form}"
         of_nuts = nuts(problem.references[form](), options.nuts, options.reference, options.reference)
@@ -159,11 +161,13 @@ def main() -> None:
     parser.add_argument("--nuts", choices=["nutpie", "pymc"], default="nutpie")
     parser.add_argument("--together", action="store_true", help="beside it PenaltyMH, one decision over all groups")
     parser.add_argument("--refreshed", nargs="+", type=_share, default=["auto"], help="shares of the groups, or auto")
+    parser.add_argument("--columns", nargs="+", help="of the table, all by default")
     options = parser.parse_args()
-    found: dict[tuple[str, str], dict[str, float]] = {}
+    lines: list[dict[str, Any]] = []
     for name in options.problems:
-        found |= {(name, column): of for column, of in run(PROBLEMS[name], options).items()}
-        print(pd.DataFrame(found).to_string(float_format="{:,.4g}".format, na_rep=""), flush=True)
+        lines += [{"problem": name, "step": step, **of} for step, of in run(PROBLEMS[name], options).items()]
+    table = pd.DataFrame(lines)
+    show(table[options.columns or list(table)])
 
 
 if __name__ == "__main__":

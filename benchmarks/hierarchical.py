@@ -10,15 +10,16 @@ options.  ESS is ArviZ's bulk ESS of the slowest parameter of any kind.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import warnings
 from typing import Any
 
-import pandas as pd
 import pymc as pm
 from hard import by_nutpie, draws_of, slowest
 from hierarchical_models import MODELS
 from problems import FOLDER
+from timing import show
 
 import pymc_austerity as pma
 
@@ -53,14 +54,14 @@ def main() -> None:
     parser.add_argument("--reference", type=int, default=500)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    found = {}
+    found = []
     for name in options.models:
         if name in TABLES and not (FOLDER / TABLES[name]).exists():
-            print(f"{name} is left out: there is no {FOLDER / TABLES[name]}.")
+            print(f"{name} is left out: there is no {FOLDER / TABLES[name]}.", file=sys.stderr)
             continue
-        found[name] = row(name, options)
-        print(name, found[name], flush=True)
-    print(pd.DataFrame(found).T.to_markdown(floatfmt=".3g"))
+        found.append({"model": name, **row(name, options)})
+        show(found[-1:], sys.stderr)
+    show(found)
 
 
 if __name__ == "__main__":

@@ -18,12 +18,14 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import arviz as az
 import numpy as np
 import pymc as pm
 import xarray as xr
 from scipy import special
+from timing import show
 
 import pymc_austerity as pma
 from pymc_austerity.prediction.arviz_loo import effective_share, leave_out
@@ -85,7 +87,7 @@ def ordered() -> None:
 MODELS: list[Callable[[], None]] = [logistic, counts, heavy_tails, outliers, groups, ordered]
 
 
-def of_model(define: Callable[[], None]) -> None:
+def of_model(define: Callable[[], None]) -> dict[str, Any]:
     with pm.Model() as model:
         define()
         idata = pm.sample(
@@ -114,13 +116,19 @@ def of_model(define: Callable[[], None]) -> None:
     at_mean = run.values(run.psi.mean(axis=0), rows.arrays)
     ours = float(np.mean(np.square(errors)))
     ratios = [n**2 * (1 - SAMPLED / n) * (elpd - s).var() / SAMPLED / ours for s in (lpd, at_mean)]
-    below = np.mean(np.abs(z) < 1.96)
-    print(
-        f"{define.__name__:12s} {n:7,} rows  elpd {elpd.sum():12,.1f}  se over rows {np.sqrt(n * elpd.var()):7.1f}  "
-        f"rms error {np.sqrt(ours):8.2g}  rms z {np.sqrt(np.mean(z**2)):.2f}  |z| < 1.96: {below:.0%}  "
-        f"variance of lpd {ratios[0]:8.3g}, plpd {ratios[1]:8.3g}  largest k {k.max():.2f}  "
-        f"surrogate {once:.1f} s, all rows {in_full:.0f} s"
-    )
+    return {
+        "model": define.__name__.replace("_", " "),
+        "rows": n,
+        "elpd": elpd.sum(),
+        "± over rows": np.sqrt(n * elpd.var()),
+        f"error of {SAMPLED} rows": np.sqrt(ours),
+        "within 1.96 of its errors": f"{np.mean(np.abs(z) < 1.96):.0%}",
+        "variance of `lpd` over it": ratios[0],
+        "variance of `plpd` over it": ratios[1],
+        "largest k": k.max(),
+        "surrogate, s": once,
+        "all rows, s": in_full,
+    }
 
 
 def held(field: str = "VmRSS") -> float:
@@ -167,8 +175,6 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     logging.getLogger("pymc_austerity").setLevel("ERROR")
     if arguments.models:
-        for define in MODELS:
-            if arguments.only in (None, define.__name__):
-                of_model(define)
+        show([of_model(define) for define in MODELS if arguments.only in (None, define.__name__)])
     if arguments.rows:
         of_size(int(arguments.rows))

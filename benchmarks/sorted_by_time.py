@@ -12,6 +12,7 @@ deviations, as a factor.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -117,7 +118,8 @@ def main() -> None:
             off, ratio = np.abs(draws.mean(0) - mean) / sd, draws.std(0) / sd
             lines.append({"rows": n, "method": name, "cpu s": seconds, "means off by, sd": off.max()})
             lines[-1]["sds, factor"] = ratio[np.abs(np.log(ratio)).argmax()]
-            show(lines[-1:])
+            show(lines[-1:], sys.stderr)
+    show(lines)
     if options.figure:
         figure(lines, options.figure)
 

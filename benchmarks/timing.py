@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import arviz as az
 import pandas as pd
@@ -99,7 +99,16 @@ def elsewhere(*arguments: str, **options: Any) -> Any:
     return json.loads(told.splitlines()[-1])
 
 
-def show(lines: list[dict[str, Any]] | pd.DataFrame) -> None:
-    """Print a table."""
+def show(lines: list[dict[str, Any]] | pd.DataFrame, to: TextIO = sys.stdout) -> None:
+    """Print a table in Markdown, to stderr what is only there to see how far a benchmark is."""
     table = pd.DataFrame(lines)
-    print(table.to_string(index=False, float_format="{:,.4g}".format, na_rep=""), flush=True)
+    cells = [table.columns, ["---"] * table.shape[1], *table.itertuples(index=False)]
+    for line in cells:
+        print("| " + " | ".join(map(_cell, line)) + " |", file=to, flush=True)
+
+
+def _cell(value: Any) -> str:
+    """Return a number in three digits, and all of its digits from a thousand on."""
+    if not isinstance(value, float):
+        return f"{value:,}" if isinstance(value, int) else str(value)
+    return "" if value != value else f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"

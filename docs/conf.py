@@ -25,7 +25,7 @@ extensions = [
     "sphinx-mathjax-offline",  # formulas without a network
     "sphinx_design",
 ]
-exclude_patterns = ["_build", "_templates", "jupyter_execute"]
+exclude_patterns = ["_build", "_templates", "jupyter_execute", "numbers"]  # pages include the numbers
 templates_path = ["_templates"]
 nitpicky = False
 

@@ -1,0 +1,88 @@
+"""Tables of numbers in the documentation say which command or notebook printed them, and stored ones are included."""
+
+import os
+import re
+import runpy
+import subprocess
+from pathlib import Path
+
+import pytest
+
+root = Path(__file__).resolve().parents[1]
+script = root / "benchmarks" / "stored_numbers.py"
+if not script.exists():  # tests of an installed wheel have no benchmarks beside them
+    pytest.skip("needs benchmarks/stored_numbers.py", allow_module_level=True)
+head, as_markdown, commits_since = map(runpy.run_path(str(script)).get, ("head", "as_markdown", "commits_since"))
+
+pages = [*sorted((root / "docs").glob("*.md")), root / "README.md"]
+stored = sorted((root / "docs" / "numbers").rglob("*.md"))
+#: What says in a page where the numbers of a table are from.
+_SOURCE = re.compile(r"(?<!:)\b((?:benchmarks|tests)/\w+\.py|notebooks/\w+\.ipynb)")
+_NUMBER = re.compile(r"\|\s*[*\N{MINUS SIGN}+.\d][\d., ]*")
+_INCLUDED = re.compile(r"^```\{include\} numbers/(\S+)$", re.MULTILINE)
+
+
+def without_source(text):
+    """Return the first lines of tables of numbers for which neither their section nor the top of the page has a source.
+
+    A table of numbers has two rows or more with two numbers or more.
+    """
+    top, found = text.partition("\n## ")[0], []
+    for section in re.split(r"^#+ ", text, flags=re.MULTILINE):
+        for table in re.finditer(r"(?:^\|.*\n)+", section, re.MULTILINE):
+            lines = table[0].splitlines()
+            measured = sum(len(_NUMBER.findall(line)) >= 2 for line in lines) >= 2
+            if measured and not _SOURCE.search(top + section[: table.start()]):
+                found.append(lines[0])
+    return found
+
+
+def test_tables_say_what_printed_them():
+    found = {page.stem: without_source(page.read_text()) for page in pages}
+    assert {page: headers for page, headers in found.items() if headers} == {}
+
+
+def test_a_table_without_a_source_is_found():
+    """Negative control."""
+    table = "| a | b |\n|---|---|\n| 1 | 2.0 |\n| 3 | .5 |\n"
+    assert without_source(f"# Page\n\nMeasured.\n\n{table}") == ["| a | b |"]
+    assert without_source(f"# Page\n\n`python benchmarks/draw.py`\n\n{table}") == []
+
+
+def test_sources_exist():
+    named = {name for page in pages for name in _SOURCE.findall(page.read_text())}
+    assert len(named) > 20
+    assert {name for name in named if not (root / name).exists()} == set()
+
+
+def test_pages_include_all_stored_tables():
+    named = {(page.stem, name) for page in pages for name in _INCLUDED.findall(page.read_text())}
+    assert named == {(path.parent.name, f"{path.parent.name}/{path.name}") for path in stored}
+
+
+@pytest.mark.parametrize("path", stored, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_stored_table_has_been_printed_by_a_command(path):
+    command, when = head(path)
+    assert when is not None
+    assert (root / command.split()[0]).exists()
+    assert len(path.read_text().splitlines()) > 3
+
+
+def test_output_becomes_markdown():
+    assert as_markdown("one\n\n| a |\n|---|\n| 1 |\n") == "```text\none\n```\n\n| a |\n|---|\n| 1 |"
+
+
+def test_commits_to_the_code_since_a_table_was_printed_are_counted(tmp_path):
+    assert commits_since("2026-01-01", ["code"], tmp_path) is None  # a folder without history tells nothing
+
+    def git(*arguments, **dates):
+        by = ("-c", "user.name=a", "-c", "user.email=a@b")
+        with_dates = {**os.environ, **dates}
+        subprocess.run(["git", *by, *arguments], cwd=tmp_path, check=True, capture_output=True, env=with_dates)
+
+    git("init")
+    for day, name in ((1, "code"), (3, "code"), (4, "other"), (5, "code")):
+        (tmp_path / name).write_text(f"{day}")
+        git("add", name)
+        git("commit", "-m", "x", GIT_COMMITTER_DATE=f"2026-01-0{day}T12:00:00Z")
+    assert [commits_since(when, ["code"], tmp_path) for when in ("2026-01-02 12:00 UTC", "2026-01-06")] == [2, 0]
