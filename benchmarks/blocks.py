@@ -30,7 +30,7 @@ import arviz as az
 import numpy as np
 import pandas as pd
 import pymc as pm
-from timing import ONE_CHAIN, elsewhere, peak_memory, smallest_ess
+from timing import ONE_CHAIN, elsewhere, peak_memory, show, smallest_ess
 
 import pymc_austerity as pma
 from pymc_austerity.blocks import Container
@@ -260,14 +260,14 @@ def main() -> None:
         return
     if options.streams:
         with tempfile.TemporaryDirectory() as folder:
-            print(streams(int(float(options.rows[0])), folder).set_axis(Took._fields, axis=1).round(2))
+            took = streams(int(float(options.rows[0])), folder).set_axis(Took._fields, axis=1)
+            show(took.reset_index(names="source"))
         return
     found = []
     for rows in options.rows:
         flags = ["--parquet"] * options.parquet + ["--map"] * options.map
         found.append(elsewhere("--one", "--rows", rows, "--pool", str(options.pool), *flags))
-        table = pd.DataFrame(found).set_index("rows").T
-        print(table.to_string(float_format=lambda v: f"{v:,.3g}"), flush=True)
+    show(pd.DataFrame(found).set_index("rows").T.reset_index(names="rows"))
 
 
 if __name__ == "__main__":

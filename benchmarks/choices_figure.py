@@ -18,7 +18,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 KINDS = {
     "this package": ("`MHSS`", "`PenaltyMH`", "`GroupMH`", "`ExactMH`"),
     "NUTS": ("nutpie", "PyMC NUTS", "NumPyro NUTS"),
-    "Laplace, Hessian": ("Laplace, Hessian",),
+    "Laplace approximation": ("Laplace", "Laplace, Hessian"),
     "minibatch ADVI": ("ADVI, minibatches",),
 }
 RIGHT = 0.3

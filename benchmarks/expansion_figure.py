@@ -120,12 +120,13 @@ def draw(axes: np.ndarray, of: Posterior) -> None:
 
 
 def main() -> None:
-    plt.rcParams["font.size"] = 12
-    fig, axes = plt.subplots(2, 4, figsize=(13, 6), layout="constrained", sharey="row")
-    for column, make in zip(axes.T, (logistic, rare, zero_inflation, mirrored)):
-        draw(column, make())
-    for row in axes:
-        row[0].legend(fontsize=10, loc="lower center")
+    plt.rcParams["font.size"] = 13
+    fig, axes = plt.subplots(4, 2, figsize=(8.5, 10), layout="constrained", sharey="row")
+    pairs = (axes[:2, 0], axes[:2, 1], axes[2:, 0], axes[2:, 1])
+    for pair, make in zip(pairs, (logistic, rare, zero_inflation, mirrored)):
+        draw(pair, make())
+    for ax in axes[:2, 0]:
+        ax.legend(fontsize=11, loc="lower center")
     fig.savefig(OUT, dpi=90)
 
 
