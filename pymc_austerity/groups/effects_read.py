@@ -25,7 +25,7 @@ from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, I
 from pytensor.tensor.type import TensorType
 
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
-from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between
+from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, is_product, nodes_between
 from pymc_austerity.groups.zero_sum_effects import followed_by_factors, is_zero_sum
 from pymc_austerity.likelihood import NotRowWiseError, keeps_affine
 from pymc_austerity.likelihood.affine import require_affine
@@ -98,7 +98,7 @@ def _read_whole(
     while len(clients.get(at, ())) == 1 and (at is source or at not in terms):
         (node,) = clients[at]
         # A matrix may have no inverse where a chain begins; and a variable may be what a prior reads.
-        if isinstance(node.op, Dot | RandomVariable):
+        if isinstance(node.op, RandomVariable) or is_product(node):
             break
         at = node.outputs[0]
         if at.type.ndim == source.type.ndim:

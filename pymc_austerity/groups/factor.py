@@ -15,9 +15,11 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.basic import Alloc
+from pytensor.tensor.math import Sum
 
 from pymc_austerity.groups.elimination import MOST_LEFT
 from pymc_austerity.groups.group_index import index_of
+from pymc_austerity.groups.inverse_by_ops import nodes_between
 from pymc_austerity.groups.tied_prior import FactorTies, NotNormalError, find_ties
 from pymc_austerity.likelihood import Block, ModelData, NotRowWiseError
 from pymc_austerity.likelihood.axis import RowAxis
@@ -29,6 +31,8 @@ from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: What to do about groups on another axis.
 GROUPS_FIRST = "Where groups lie on another axis, put them first: b[g, 0] with a b of shape (groups, 2)."
+#: What to do about effects with their mean taken off.
+_SUM_TO_ZERO = 'For effects with their mean taken off, write pm.ZeroSumNormal("u", tau, shape=n_groups).'
 
 
 class GroupsNotFoundError(UnsupportedModelError):
@@ -86,7 +90,9 @@ def prove_factor(model: Model, data: ModelData, rows: Sequence[Variable], nodes:
         raise GroupsNotFoundError(f"The rows read {names} in other ways too than as {by}.")
     seeds = dict.fromkeys(members, RowAxis(0))
     for source in dict.fromkeys(sources):
-        _require_split(source, seeds, n_groups, f"What the rows read of {names}")
+        summed = any(isinstance(node.op, Sum) for of in members for node in nodes_between(of, source))
+        remedy = _SUM_TO_ZERO if summed else GROUPS_FIRST
+        _require_split(source, seeds, n_groups, f"What the rows read of {names}", remedy)
     # What the rows read may have a prior with a parameter for each group, such as a scale of its own.
     beside = _beside(model, members, [v for v in model.value_vars if v.type.ndim and lengths[v.name] == n_groups])
     with_beside = [v for v in model.value_vars if v in (*members, *beside)]
@@ -127,7 +133,9 @@ def _beside(model: Model, members: Sequence[Variable], candidates: Sequence[Vari
     return [v for v in candidates if v in read and v not in members]
 
 
-def _require_split(graph: Variable, seeds: Mapping[Variable, RowAxis], n_groups: int, what: str) -> None:
+def _require_split(
+    graph: Variable, seeds: Mapping[Variable, RowAxis], n_groups: int, what: str, remedy: str = GROUPS_FIRST
+) -> None:
     """Show that entry g of a graph reads entry g of the variables of groups, and no other."""
     # Data with an entry for each group, such as covariates, are aligned with them; as many entries may also be
     # chance, as those of the numbers that place three entries in a factor of a covariance where there are three groups.
@@ -143,7 +151,7 @@ def _require_split(graph: Variable, seeds: Mapping[Variable, RowAxis], n_groups:
         except NotRowWiseError as error:
             reasons.append(error)
     else:
-        raise GroupsNotFoundError(f"{what} does not split over groups: {reasons[0]}. {GROUPS_FIRST}") from reasons[0]
+        raise GroupsNotFoundError(f"{what} does not split over groups: {reasons[0]}. {remedy}") from reasons[0]
     if axis != RowAxis(0):
         raise GroupsNotFoundError(f"{what} does not have the groups on its first axis. {GROUPS_FIRST}")
 

@@ -22,6 +22,11 @@ def nodes_between(source: Variable, effects: Variable) -> list[Apply]:
     return found
 
 
+def is_product(node: Apply) -> bool:
+    """Whether a node multiplies matrices or vectors, ``pt.dot(a, b)`` or ``a @ b``."""
+    return isinstance(getattr(node.op, "core_op", node.op), Dot)
+
+
 def inverse_by_ops(effects: Variable, source: Variable, new: Variable) -> tuple[Variable, Variable] | None:
     """Return the source as a function of `new`, which stands for its effects, and log |∂z/∂u|, a number.
 
@@ -72,7 +77,7 @@ def _taken_back(node: Apply, own: int, value: Variable) -> tuple[Variable, Varia
     if isinstance(op, CumOp) and op.mode == "add" and op.axis is not None:
         before = pt.zeros_like(value.take([0], axis=op.axis))
         return pt.diff(pt.concatenate([before, value], axis=op.axis), axis=op.axis), nothing
-    if isinstance(op, Dot) and own == 1 and node.inputs[0].type.ndim == 2:
+    if is_product(node) and own == 1 and node.inputs[0].type.ndim == 2:
         inverse, columns = pt.linalg.inv(given[0]), value.shape[1] if value.type.ndim == 2 else 1
         return pt.dot(inverse, value), columns * pt.linalg.slogdet(inverse)[1]
     return None

@@ -2,28 +2,36 @@
 
 ``tau * (w * z[i] + v * z[j])`` is written ``w * (tau * z[i]) + v * (tau * z[j])``, and ``x * tau * z[g]`` is written
 ``x * (tau * z[g])``: what rows read is then an effect ``(tau * z)[g]``.  So it is with a scale for each kind of group:
-``tau[kind[g]] * z[g]`` is written ``(tau[kind] * z)[g]``.
+``tau[kind[g]] * z[g]`` is written ``(tau[kind] * z)[g]``.  Where entries of z are summed, ``tau * (X @ z)`` is written
+``X @ (tau * z)``, and ``tau * (z - z.mean())`` is written as the same of ``tau * z``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import reduce
 from itertools import permutations
 from operator import mul
 
 import numpy as np
 from pymc.model import Model
-from pytensor.graph.basic import Variable, equal_computations
+from pytensor.graph.basic import Apply, Variable, equal_computations
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.scalar import Add, Mul, Neg, Sub, TrueDiv
+from pytensor.tensor.basic import Join, MakeVector
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Sum
+from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.subtensor import AdvancedSubtensor
 from pytensor.tensor.variable import TensorConstant
 
 from pymc_austerity.compat import replace_parts
+from pymc_austerity.groups.effects_read import axis_entering
+from pymc_austerity.groups.inverse_by_ops import is_product, nodes_between
+from pymc_austerity.likelihood.affine import require_affine
 from pymc_austerity.likelihood.derived_model import derived_model
+from pymc_austerity.likelihood.model_graph import is_array_leaf
 
 
 def with_scales_on_effects(model: Model, is_read: Callable[[Variable], bool]) -> Model:
@@ -45,7 +53,7 @@ class _Scaling:
     """Finds products of effects with scales that are the same for all rows, and moves the scales."""
 
     def __init__(self, model: Model, is_read: Callable[[Variable], bool]):
-        self._free, self._is_read = set(model.free_RVs), is_read
+        self._model, self._free, self._is_read = model, set(model.free_RVs), is_read
         self._linear: dict[Variable, bool] = {}
 
     def moved(self, product: Variable) -> Variable | None:
@@ -56,10 +64,44 @@ class _Scaling:
         by_kind = [found for pair in permutations(effects) if (found := _by_kind(*pair)) is not None]
         if by_kind:
             return reduce(mul, [*scales, *others, by_kind[0]])
+        if (mixed := self._on_mixed([*scales, *effects, *others])) is not None:
+            return mixed
         if not scales or len(effects) != 1:
             return None
         moved = reduce(mul, [*others, self._times(effects[0], reduce(mul, scales))])
         return None if equal_computations([moved], [product]) else moved
+
+    def _on_mixed(self, factors: list[Variable]) -> Variable | None:
+        """Return ``X @ (tau * z)`` for ``tau * (X @ z)``, and so for any linear function that sums entries of z."""
+        found = [(var, source) for var in factors if (source := self._mixed_source(var)) is not None]
+        if len(found) != 1:
+            return None
+        ((mixed, source),) = found
+        scales = [var for var in factors if var is not mixed and self._free & set(ancestors([var]))]
+        others = [var for var in factors if var is not mixed and var not in scales]
+        if not scales:
+            return None
+        scale = reduce(mul, scales)
+        if all(scale.type.broadcastable):
+            scale = scale.squeeze()
+        elif mixed.type.ndim != source.type.ndim or not all(
+            one or axis_entering(_without_lengths(mixed, source), k, source) == k
+            for k, one in enumerate(scale.type.broadcastable)
+        ):
+            return None
+        return reduce(mul, [*others, replace_parts(mixed, {source: scale * source})])
+
+    def _mixed_source(self, graph: Variable) -> Variable | None:
+        """Return the variable whose entries are summed in a graph that is linear in it and reads no other."""
+        read = self._free & set(ancestors([graph], blockers=[*self._free]))
+        source = next(iter(read), None)
+        if source is None or len(read) > 1 or not source.type.ndim or self._model.rvs_to_transforms[source] is not None:
+            return None
+        graph = _without_lengths(graph, source)
+        with suppress(NotImplementedError):
+            require_affine(graph, [source])
+            return source if _is_homogeneous(source, graph) and _mixes(source, graph) else None
+        return None
 
     def _parts(self, product: Variable) -> tuple[list[Variable], list[Variable], list[Variable]]:
         """Return the scales, what reads effects, and what else there is in a product of products."""
@@ -108,6 +150,39 @@ class _Scaling:
         if _is(var, Add, Sub, Neg):
             return node.op(*[self._times(of, scale) for of in node.inputs])
         return node.op(*[self._times(of, scale) if self._reads(of) else of for of in node.inputs])
+
+
+def _without_lengths(graph: Variable, source: Variable) -> Variable:
+    """Return a graph in which lengths of a variable, as a mean is divided by, are numbers of their own."""
+    nodes = [var for var in ancestors([graph]) if var.owner is not None and isinstance(var.owner.op, Shape | Shape_i)]
+    lengths = {var: var.type() for var in nodes if source in ancestors(var.owner.inputs)}
+    return replace_parts(graph, lengths) if lengths else graph
+
+
+def _is_homogeneous(source: Variable, graph: Variable) -> bool:
+    """Whether nothing is added to an affine function of a variable."""
+    computed = {source}
+    for node in nodes_between(source, graph):
+        computed.update(node.outputs)
+        tensors = [var for var in node.inputs if var.type.ndim == node.outputs[0].type.ndim]
+        op = getattr(node.op, "scalar_op", node.op)
+        if isinstance(op, Add | Sub | Join | MakeVector) and not computed.issuperset(tensors):
+            return False
+    return True
+
+
+def _mixes(source: Variable, graph: Variable) -> bool:
+    """Whether entries of a graph are sums over those of its source, other than of the effects that a row reads."""
+    for node in nodes_between(source, graph):
+        if isinstance(node.op, AdvancedSubtensor):
+            return False
+        if isinstance(node.op, Sum) or (is_product(node) and not _is_square(node)):
+            return True
+    return False
+
+
+def _is_square(node: Apply) -> bool:
+    return any(var.type.ndim == 2 and len({*var.type.shape}) == 1 for var in node.inputs if is_array_leaf(var))
 
 
 def _by_kind(*factors: Variable) -> Variable | None:

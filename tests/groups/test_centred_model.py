@@ -106,6 +106,14 @@ def with_covariates():
     return u[GROUP]
 
 
+def correlated_by_hand():
+    """The slopes read z, whose place the levels take, beside a variable of their own."""
+    rho, scales = pm.Uniform("rho", -1, 1), pm.HalfNormal("scales", shape=2)
+    z, own = pm.Normal("z", shape=G), pm.Normal("own", shape=G)
+    slopes = scales[1] * (rho * z + pt.sqrt(1 - rho**2) * own)
+    return (scales[0] * z)[GROUP] + slopes[GROUP] * X
+
+
 def scale_of_each_group():
     local = pm.HalfCauchy("local", 1, shape=G)
     return (pm.Normal("z", shape=G) * local * pm.HalfNormal("tau"))[GROUP]
@@ -170,6 +178,7 @@ SPELLINGS = {
     scales_of_columns: (["z"], 2), second_axis: (["b"], 2), second_axis_by_parts: (["b"], 2),
     second_axis_transposed: (["b"], 2), second_axis_sliced: (["b"], 2), nested: (["a", "z"], 1),
     with_covariates: (["z"], 1), probability_of_group: (["z"], 1), scale_of_each_group: (["z"], 2),
+    correlated_by_hand: (["own", "z"], 2),
     scaled_after_covariate: (["z"], 1), scaled_with_covariate: (["z"], 1), scaled_memberships: (["z"], 1),
     scaled_difference: (["z"], 1), scaled_sum_of_slopes: (["slopes"], 2),
     joined_to_zeros: (["z"], 2), softmax_of_joined: (["z"], 2), set_beside_zeros: (["z"], 2),

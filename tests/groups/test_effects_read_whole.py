@@ -9,13 +9,15 @@ import scipy.sparse
 from evidence import MAX_Z, moment_z
 
 import pymc_austerity as pma
-from pymc_austerity.groups import centred_model
+from pymc_austerity.groups import centred_model, read_groups, scales_on_effects
 
 N, D = 3_000, 6
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(N, D))
 SLOPES = 0.4 * RNG.normal(size=D)
 LABELS = (RNG.random(N) < 1 / (1 + np.exp(-X @ SLOPES))).astype(int)
+LEVELS = 9
+GROUP = RNG.integers(0, LEVELS, N)
 QUIET = {"chains": 2, "cores": 1, "progressbar": False, "random_seed": 1, "compute_convergence_checks": False}
 
 
@@ -68,6 +70,42 @@ def by_coordinates():
     return X @ (pm.HalfNormal("tau") * pm.Normal("z", dims="column"))
 
 
+def scaled_after():
+    tau, z = scaled()
+    return pm.Normal("a") + tau * (X @ z)
+
+
+def scaled_after_in_turn():
+    tau, z = scaled()
+    return 2 * pt.dot(X, z) * pm.HalfNormal("other") * tau
+
+
+def mean_taken_off():
+    tau, z = scaled(LEVELS)
+    return (tau * (z - z.mean()))[GROUP]
+
+
+def mean_taken_off_rows():
+    tau, z = scaled(LEVELS)
+    return pm.Normal("a") + tau * (z - pt.mean(z))[GROUP] * X[:, 0]
+
+
+def mean_taken_off_centred():
+    u = pm.Deterministic("u", pm.HalfNormal("tau") * pm.Normal("z", shape=LEVELS))
+    return (u - u.mean())[GROUP]
+
+
+def mean_taken_off_columns():
+    z = pm.Normal("z", shape=(LEVELS, 2))
+    b = pm.Normal("mu", shape=2) + pm.HalfNormal("tau", shape=2) * (z - z.mean(axis=0))
+    return b[GROUP, 0] + b[GROUP, 1] * X[:, 0]
+
+
+def last_is_minus_the_others():
+    tau, z = scaled(LEVELS - 1)
+    return (tau * pt.concatenate([z, [-z.sum()]]))[GROUP]
+
+
 def model_of(effects, sd=None):
     with pm.Model() as model:
         eta = effects()
@@ -80,7 +118,9 @@ def model_of(effects, sd=None):
 
 TAKEN = {
     product: {"z"}, with_mean: {"z"}, in_a_container: {"z"}, summed: {"z"}, sparse: {"z"}, two_scales: {"z", "w"},
-    local_scales: {"z"}, random_walk: {"z"}, by_coordinates: {"z"},
+    local_scales: {"z"}, random_walk: {"z"}, by_coordinates: {"z"}, scaled_after: {"z"}, scaled_after_in_turn: {"z"},
+    mean_taken_off: {"z"}, mean_taken_off_rows: {"z"}, mean_taken_off_centred: {"z"}, mean_taken_off_columns: {"z"},
+    last_is_minus_the_others: {"z"},
 }  # fmt: skip
 
 
@@ -118,11 +158,35 @@ def curved():
     return X @ pt.tanh(pm.Normal("z", 0, pm.HalfNormal("tau"), shape=D))
 
 
-@pytest.mark.parametrize(
-    "effects", [centred, fixed_scale, read_twice, correlated, curved], ids=lambda effects: effects.__name__
-)
+def scale_of_a_sum():
+    tau, z = scaled()
+    return tau * (X @ z + 1)
+
+
+def scales_of_levels():
+    """Each level has a scale of its own, of which a mean over levels does not go together."""
+    z = pm.Normal("z", shape=LEVELS)
+    return (pm.HalfNormal("tau", shape=LEVELS) * (z - z.mean()))[GROUP]
+
+
+LEFT = [centred, fixed_scale, read_twice, correlated, curved, scale_of_a_sum, scales_of_levels]
+
+
+@pytest.mark.parametrize("effects", LEFT, ids=lambda effects: effects.__name__)
 def test_what_is_left_as_it_is(effects):
     assert centred_model.centred_model(model_of(effects)) is None
+
+
+def test_a_mean_of_levels_that_is_not_their_sum_is_refused(monkeypatch):
+    """A planted mistake: scales of levels are put on z as if they were one scale."""
+    monkeypatch.setattr(scales_on_effects, "axis_entering", lambda effects, at, source: at)
+    with pytest.raises(pma.GroupsNotFoundError, match="fails its check"):
+        centred_model.centred_model(model_of(scales_of_levels))
+
+
+def test_effects_with_their_mean_taken_off_have_a_remedy():
+    with pytest.raises(pma.GroupsNotFoundError, match="write pm.ZeroSumNormal"):
+        read_groups(model_of(mean_taken_off))
 
 
 def test_a_wrong_jacobian_is_found(monkeypatch):
