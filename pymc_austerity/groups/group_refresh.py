@@ -175,10 +175,11 @@ Refresh = Callable[..., RefreshOutcome]
 
 def build_refresh(parts: GroupParts, thin: Callable[..., tuple[float, int]] = thin) -> Refresh:
     """Compile the refresh of groups; `thin` keeps some of the rows that were drawn."""
+    change = _change_of_rows(thin)
     if parts.bounded:
-        return _refresh_by(parts.seen.both_sides, True, True, _draw_numbers, _by_drawn_rows, thin)
+        return _refresh_by(parts.seen.both_sides, True, True, _draw_numbers, _by_drawn_rows, change)
     by_test = _by_test(parts.test.draw_noise, build_conclude(parts, parts.test, parts.test.rows))
-    return _refresh_by(parts.density.both_sides, parts.seen.expands, False, _few_or_test, by_test, thin)
+    return _refresh_by(parts.density.both_sides, parts.seen.expands, False, _few_or_test, by_test, change)
 
 
 @njit
@@ -207,14 +208,8 @@ def _by_test(draw_noise: Callable[..., Any], conclude: Conclude) -> Callable[...
 
 
 @built_once
-def _refresh_by(
-    both_sides: LinkedBothSides,
-    expands: bool,
-    bounded: bool,
-    draw_numbers: Callable[..., tuple[np.ndarray, np.ndarray]],
-    decide: Callable[..., Any],
-    thin: Callable[..., tuple[float, int]],
-) -> Refresh:
+def _change_of_rows(thin: Callable[..., tuple[float, int]]) -> Callable[..., tuple[float, int, int]]:
+    """Compile what the rows of a group that were read say of its move."""
 
     @njit
     def change_of_rows(g, drawn, reach, places, new, old, table, rng):  # type: ignore[no-untyped-def]
@@ -231,6 +226,20 @@ def _refresh_by(
         if broken >= 0:
             return 0.0, BAD_BOUND if np.isfinite(old[broken]) else BAD_ROW, places[broken]
         return estimate, DECIDED, -1
+
+    return change_of_rows
+
+
+@built_once
+def _refresh_by(
+    both_sides: LinkedBothSides,
+    expands: bool,
+    bounded: bool,
+    draw_numbers: Callable[..., tuple[np.ndarray, np.ndarray]],
+    decide: Callable[..., Any],
+    change_of_rows: Callable[..., tuple[float, int, int]],
+) -> Refresh:
+    """Compile the loop over groups."""
 
     @njit
     def refresh(theta, t, data, state, looks_of_large, generators):  # type: ignore[no-untyped-def]

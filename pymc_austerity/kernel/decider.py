@@ -103,6 +103,11 @@ class Decider:
         return self.row_source.called
 
     @property
+    def error(self) -> str:
+        """How a chain errs, in a few words; empty where it leaves the posterior as it is."""
+        return self.test.error
+
+    @property
     def broken_bound(self) -> str:
         """What it means that a row changed by more than its bound."""
         return self.test.broken_bound

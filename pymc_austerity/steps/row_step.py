@@ -137,7 +137,7 @@ class RowStep(CheckedStep):
     @property
     def error(self) -> str:
         """How the chain errs, in a few words; empty where it leaves the posterior as it is."""
-        return str(self.decider.error if self.moves_groups else self.test.error)
+        return str(self.decider.error)
 
     @property
     def moves_groups(self) -> bool:
