@@ -17,7 +17,8 @@ from pymc_austerity.kernel.parts import Compiled, Parts
 from pymc_austerity.likelihood import Density
 from pymc_austerity.likelihood.density import interpret_rows
 from pymc_austerity.progress import Phases
-from pymc_austerity.proxy.preparation import Kept, NoProxyError, ToLearn
+from pymc_austerity.proxy.centre import Kept, ToLearn
+from pymc_austerity.proxy.log_posterior import NoProxyError
 from pymc_austerity.rows import BoundTable, Rows, Table
 from pymc_austerity.rows.grown import GrownRows, Known, NotKnownError
 from pymc_austerity.rows.weighted import AliasTable

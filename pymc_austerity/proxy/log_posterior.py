@@ -1,7 +1,8 @@
-"""The log prior, the log posterior and their derivatives along some coordinates, and samples of rows for searches."""
+"""The log posterior and its derivatives along the coordinates to expand in, and samples of rows for searches."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -12,8 +13,12 @@ from pymc_austerity.compat import pushforward
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import RowLikelihood
-from pymc_austerity.proxy.full_pass import FullPass, Sums
+from pymc_austerity.likelihood.row_entries import reads_few_entries
+from pymc_austerity.proxy.full_pass import FullPass, Sums, read_coordinates
+from pymc_austerity.proxy.linear_maps import WIDE
 from pymc_austerity.rows import Rows, Table
+
+_log = logging.getLogger("pymc_austerity")
 
 #: Rows of the first search: enough for 20 a parameter, or this many.
 _SUBSET_ROWS, _SUBSET_PER_PARAMETER = 20_000, 20
@@ -22,6 +27,20 @@ _FEW_ROWS = 1_000
 #: With this many rows a pass is dear, and so many of them are enough beside the expansion of all: what D parameters add
 #: to the gradient is of the order of D posterior standard deviations over √N, its noise of D over √(N × part).
 _MAX_ROWS, _PART = 100_000, 20_000
+
+#: Matrices of that size that a step holds while it is set up.
+_COPIES = 8
+#: A Hessian of more parameters than this takes minutes to sum over whole rows and hours over very many.  By the entries
+#: of rows that read few it takes seconds; what limits these is a draw, of some tens of milliseconds at the second.
+_MAX_EXPANDED, _MAX_BY_ENTRIES = WIDE, 6_000
+
+
+class NoProxyError(RuntimeError):
+    """A proxy cannot be built for this model."""
+
+
+class DiscreteError(NoProxyError):
+    """The model has discrete variables, for which there is no proxy."""
 
 
 class Samples(NamedTuple):
@@ -91,3 +110,33 @@ class LogPosterior(NamedTuple):
         """Return the log posterior and its derivatives at `psi`, given the log-likelihood of some rows there."""
         scale = len(self.rows) / len(part) / self.temperature
         return likelihood.scaled(scale) + self.prior(psi, self.fixed, self.coordinates)
+
+
+def expanded_coordinates(likelihood: RowLikelihood) -> np.ndarray:
+    """Return the entries of ψ to expand in, or refuse discrete ones and too many."""
+    discrete = [b.name for b in likelihood.psi_blocks if b.name in likelihood.read and np.dtype(b.dtype).kind != "f"]
+    discrete += [b.name for b in likelihood.blocks if np.dtype(b.dtype).kind != "f" and b.name not in discrete]
+    if discrete:
+        raise DiscreteError(f"{discrete} is discrete and has no derivative")
+    coordinates = read_coordinates(likelihood)
+    if coordinates.size > _MAX_EXPANDED:
+        _require_few_entries(likelihood, coordinates.size)
+    return coordinates
+
+
+def _require_few_entries(likelihood: RowLikelihood, n_parameters: int) -> None:
+    """Refuse more parameters than a Hessian can be summed for."""
+    few = reads_few_entries(likelihood)
+    limit = _MAX_BY_ENTRIES if few else _MAX_EXPANDED
+    if n_parameters > limit:
+        rows = "rows that read few of them" if few else "rows that read them all"
+        remedy = "" if few else f" Sparse tables (pytensor.sparse.dot) may have {_MAX_BY_ENTRIES:,} columns."
+        raise NoProxyError(
+            f"the rows read {n_parameters:,} parameters, and a Hessian of {rows} serves up to {limit:,}: give this "
+            f"step fewer vars and the rest to another, or drop columns with few entries.{remedy}"
+        )
+    _log.warning(
+        f"The rows read few of {n_parameters:,} parameters each. The Hessian of all rows takes "
+        f"{8 * n_parameters**2 / 1e6:,.0f} MB, the step some {_COPIES} times as much, and every draw some products "
+        "with it, which cost more than its rows. Set-up takes minutes."
+    )

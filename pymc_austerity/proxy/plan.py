@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from pymc_austerity.bounds import Bound
+from pymc_austerity.proxy.centre import ToLearn
 from pymc_austerity.proxy.expansion import CubicExpansion, Expansion, Taylor
-from pymc_austerity.proxy.preparation import DiscreteError, NoProxyError, Prepared, ToLearn, prepare
+from pymc_austerity.proxy.log_posterior import DiscreteError, NoProxyError
+from pymc_austerity.proxy.preparation import Prepared, prepare
 from pymc_austerity.proxy.selected_coefficients import SelectedCoefficients
 from pymc_austerity.proxy.sufficient_statistics import with_statistics
 from pymc_austerity.proxy.third_derivatives import check_triples, third_derivatives

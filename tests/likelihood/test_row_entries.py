@@ -13,8 +13,9 @@ from scipy import sparse, special
 from pymc_austerity.likelihood.affine import row_predictor
 from pymc_austerity.likelihood.row_entries import find_row_entries, reads_few_entries
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
-from pymc_austerity.proxy import preparation
+from pymc_austerity.proxy import log_posterior
 from pymc_austerity.proxy.full_pass import FullPass, read_coordinates
+from pymc_austerity.proxy.log_posterior import NoProxyError, expanded_coordinates
 from pymc_austerity.rows import Rows
 
 pytestmark = pytest.mark.versions
@@ -129,11 +130,11 @@ def test_the_hessian_from_entries_is_that_of_whole_rows():
 
 
 def test_too_many_parameters_for_a_hessian_are_refused(monkeypatch):
-    monkeypatch.setattr(preparation, "_MAX_EXPANDED", 200)
+    monkeypatch.setattr(log_posterior, "_MAX_EXPANDED", 200)
     words, dense = likelihood_of(words_and_groups)[0], likelihood_of(all_columns)[0]
-    assert preparation._expanded_coordinates(words).size == P + 42
-    with pytest.raises(preparation.NoProxyError, match="240 parameters.*read them all serves up to 200.*Sparse tables"):
-        preparation._expanded_coordinates(dense)
-    monkeypatch.setattr(preparation, "_MAX_BY_ENTRIES", 250)
-    with pytest.raises(preparation.NoProxyError, match="282 parameters.*read few of them serves up to 250"):
-        preparation._expanded_coordinates(words)
+    assert expanded_coordinates(words).size == P + 42
+    with pytest.raises(NoProxyError, match="240 parameters.*read them all serves up to 200.*Sparse tables"):
+        expanded_coordinates(dense)
+    monkeypatch.setattr(log_posterior, "_MAX_BY_ENTRIES", 250)
+    with pytest.raises(NoProxyError, match="282 parameters.*read few of them serves up to 250"):
+        expanded_coordinates(words)

@@ -8,7 +8,7 @@ from evidence import MAX_Z, moment_z
 import pymc_austerity as pma
 from pymc_austerity.likelihood.density import compile_density
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
-from pymc_austerity.proxy import bend, preparation
+from pymc_austerity.proxy import bend, centre
 from pymc_austerity.proxy.expansion import Expansion, compile_remainder_density, expanded_sum
 from pymc_austerity.proxy.full_pass import FullPass, read_coordinates
 from pymc_austerity.rows.storage import Rows
@@ -122,7 +122,7 @@ def test_powers_travel_to_processes_and_follow_data():
 @pytest.mark.slow
 def test_a_surrogate_in_other_powers_than_the_rows_is_seen(monkeypatch):
     """The known sum has the Hessian by another power than the remainders."""
-    monkeypatch.setattr(preparation, "by_powers", lambda sums, powers: bend.by_powers(sums, 0.5 * powers))
+    monkeypatch.setattr(centre, "by_powers", lambda sums, powers: bend.by_powers(sums, 0.5 * powers))
     z, bent = z_scores(pma.PenaltyMH, draws=20_000)
     assert bent
     assert z > MAX_Z
