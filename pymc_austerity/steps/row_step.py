@@ -17,7 +17,6 @@ from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import DECIDED, AcceptanceTest, Reads
-from pymc_austerity.argument_kinds import is_whole
 from pymc_austerity.blocks import Blocks, BlockTable
 from pymc_austerity.diagnostics import Watch, remember
 from pymc_austerity.groups import GroupChain, GroupDecider
@@ -101,7 +100,9 @@ class RowStep(CheckedStep):
         phases = Phases(progressbar and logging.getLogger("pymc").level <= logging.INFO)
         model = model_of(model, name)
         self.vars = variables_of(model.value_vars if variables is None else variables, model, name)
-        self.temperature, self.thin = as_schedule(temperature), _transitions_of_a_draw(thin)
+        if thin < 1:
+            raise ValueError(f"thin={thin!r} must be 1 or more: the transitions that make a draw.")
+        self.temperature, self.thin = as_schedule(temperature), int(thin)
         self.blocked = blocked
         self.tune = self._tunes = tune
         given = Given(
@@ -299,12 +300,3 @@ def _theta_at(point: PointType, coordinates: Coordinates, last: tuple[PointType,
         return coordinates.theta(point)
     is_last = all(np.array_equal(point[name], last[0][name]) for name in coordinates.names)
     return last[1] if is_last else coordinates.theta(point)
-
-
-def _transitions_of_a_draw(thin: Any) -> int:
-    """Return how many transitions make a draw; raise a ValueError or TypeError for no whole number ≥ 1."""
-    if not is_whole(thin, -np.inf):
-        raise TypeError(f"thin={thin!r} must be a whole number: the transitions that make a draw, 1 by default.")
-    if thin < 1:
-        raise ValueError(f"thin={thin!r} must be 1 or more: the transitions that make a draw.")
-    return int(thin)
