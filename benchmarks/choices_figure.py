@@ -58,7 +58,8 @@ def best(found: dict[str, Run], methods: tuple[str, ...]) -> Run | None:
 def main() -> None:
     text = (DOCS / "choices.md").read_text()
     tables = re.findall(r":::\{dropdown\} (.+)\n((?:\|.*\n)+)", text)
-    fig, ax = plt.subplots(figsize=(9, 5.2), layout="constrained")
+    plt.rcParams["font.size"] = 12
+    fig, ax = plt.subplots(figsize=(7.5, 6), layout="constrained")
     for k, (kind, methods) in enumerate(KINDS.items()):
         ax.plot([], [], "o", color=f"C{k}", label=kind, ms=9)
         for y, (_, table) in enumerate(tables):
@@ -76,7 +77,7 @@ def main() -> None:
     ax.invert_yaxis()
     ax.grid(axis="x", lw=0.5)
     ax.set_xlabel("seconds from a fresh process to the draws, one core")
-    ax.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+    fig.legend(loc="outside lower center", ncols=3, frameon=False)
     fig.savefig(DOCS / "choices.png", dpi=100)
 
 
