@@ -55,6 +55,19 @@ def test_sources_exist():
     assert {name for name in named if not (root / name).exists()} == set()
 
 
+def test_scripts_of_the_history_exist():
+    """Where the history is there: not in a shallow clone, nor without git."""
+    shown = {name for page in pages for name in re.findall(r"git show (\w+\^:benchmarks/\w+\.py)", page.read_text())}
+    assert len(shown) > 3
+
+    def exists(name):
+        asked = subprocess.run(["git", "cat-file", "-e", name], cwd=root, capture_output=True, check=False)
+        return asked.returncode == 0
+
+    known = {name for name in shown if exists(name.partition(":")[0])}
+    assert {name for name in known if not exists(name)} == set()
+
+
 def test_pages_include_all_stored_tables():
     named = {(page.stem, name) for page in pages for name in _INCLUDED.findall(page.read_text())}
     assert named == {(path.parent.name, f"{path.parent.name}/{path.name}") for path in stored}
