@@ -17,7 +17,7 @@ from pytensor.compile import Mode, get_mode, optdb
 from pytensor.graph.basic import Apply, Constant, Variable, clone, equal_computations
 from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
-from pytensor.graph.traversal import explicit_graph_inputs
+from pytensor.graph.traversal import apply_ancestors, explicit_graph_inputs
 from pytensor.link.basic import PerformLinker
 from pytensor.link.numba.dispatch import basic as numba_basic
 from pytensor.scalar import Add, Mul
@@ -182,9 +182,16 @@ def stabilised(graph: Variable) -> Variable:
     for include in (("stabilize",), ("canonicalize", "stabilize")):
         # Not without what says how to differentiate (`pytensor.gradient.undefined_grad` and its like).
         graph = rewrite_graph(graph, include=include, clone=False, exclude=("local_view_op",))
-    for rewriter in (_write_out_product, _keep_tail):
-        graph = rewrite_graph(graph, include=("none",), clone=False, custom_rewrite=dfs_rewriter(rewriter))
-    return graph
+    graph = twice_differentiable(graph)
+    return rewrite_graph(graph, include=("none",), clone=False, custom_rewrite=dfs_rewriter(_keep_tail))
+
+
+def twice_differentiable(graph: Variable) -> Variable:
+    """Return a graph with products along an axis in a form of which PyTensor knows the second derivative."""
+    if not any(isinstance(node.op, Prod) for node in apply_ancestors([graph])):
+        return graph
+    _, (graph,) = clone(list(explicit_graph_inputs([graph])), [graph], copy_inputs=False)
+    return rewrite_graph(graph, include=("none",), clone=False, custom_rewrite=dfs_rewriter(_write_out_product))
 
 
 @node_rewriter([Prod])
@@ -195,7 +202,10 @@ def _write_out_product(fgraph: Any, node: Apply) -> list[Variable] | None:
     lengths = [x.type.shape[a] for a in along]
     known = [n for n in lengths if n is not None]
     if len(known) < len(lengths) or not 0 < prod(known) <= _FEW_FACTORS:
-        return None
+        if node.op.no_zeros_in_input:
+            return None
+        # It knows the second of a product without zeros, such as the length scales of a Gaussian process.
+        return [pt.prod(x, axis=node.op.axis, dtype=node.outputs[0].type.dtype, no_zeros_in_input=True)]
     moved = pt.moveaxis(x, list(along), list(range(len(known))))
     return [pt.cast(reduce(mul, [moved[i] for i in np.ndindex(*known)]), node.outputs[0].type.dtype)]
 

@@ -9,7 +9,9 @@ from pytensor.scalar import Add, Cast, Identity, Mul, Neg, Sub, TrueDiv
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.math import Dot
-from pytensor.tensor.shape import SpecifyShape
+from pytensor.tensor.shape import Reshape, SpecifyShape
+
+from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf
 
 
 def nodes_between(source: Variable, effects: Variable) -> list[Apply]:
@@ -25,6 +27,13 @@ def nodes_between(source: Variable, effects: Variable) -> list[Apply]:
 def is_product(node: Apply) -> bool:
     """Whether a node multiplies matrices or vectors, ``pt.dot(a, b)`` or ``a @ b``."""
     return isinstance(getattr(node.op, "core_op", node.op), Dot)
+
+
+def by_square(node: Apply) -> bool:
+    """Whether a product of matrices is by one that may have an inverse, with as many rows as columns."""
+    matrix = node.inputs[0]
+    shape = array_of(matrix).shape if is_array_leaf(matrix) else matrix.type.shape
+    return len(shape) == 2 and (None in shape or shape[0] == shape[1])
 
 
 def inverse_by_ops(effects: Variable, source: Variable, new: Variable) -> tuple[Variable, Variable] | None:
@@ -77,7 +86,9 @@ def _taken_back(node: Apply, own: int, value: Variable) -> tuple[Variable, Varia
     if isinstance(op, CumOp) and op.mode == "add" and op.axis is not None:
         before = pt.zeros_like(value.take([0], axis=op.axis))
         return pt.diff(pt.concatenate([before, value], axis=op.axis), axis=op.axis), nothing
-    if is_product(node) and own == 1 and node.inputs[0].type.ndim == 2:
+    if isinstance(op, Reshape) and own == 0:
+        return value.reshape(node.inputs[0].shape, ndim=node.inputs[0].type.ndim), nothing
+    if is_product(node) and own == 1 and by_square(node):
         inverse, columns = pt.linalg.inv(given[0]), value.shape[1] if value.type.ndim == 2 else 1
         return pt.dot(inverse, value), columns * pt.linalg.slogdet(inverse)[1]
     return None

@@ -16,7 +16,7 @@ from operator import mul
 
 import numpy as np
 from pymc.model import Model
-from pytensor.graph.basic import Apply, Variable, equal_computations
+from pytensor.graph.basic import Variable, equal_computations
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.scalar import Add, Mul, Neg, Sub, TrueDiv
 from pytensor.tensor.basic import Join, MakeVector
@@ -28,10 +28,9 @@ from pytensor.tensor.variable import TensorConstant
 
 from pymc_austerity.compat import replace_parts
 from pymc_austerity.groups.effects_read import axis_entering
-from pymc_austerity.groups.inverse_by_ops import is_product, nodes_between
+from pymc_austerity.groups.inverse_by_ops import by_square, is_product, nodes_between
 from pymc_austerity.likelihood.affine import require_affine
 from pymc_austerity.likelihood.derived_model import derived_model
-from pymc_austerity.likelihood.model_graph import is_array_leaf
 
 
 def with_scales_on_effects(model: Model, is_read: Callable[[Variable], bool]) -> Model:
@@ -58,6 +57,9 @@ class _Scaling:
 
     def moved(self, product: Variable) -> Variable | None:
         """Return a product with its scales on the effects; None where they are there, or it is no such product."""
+        if _is(product, TrueDiv):
+            over, by = product.owner.inputs
+            return self._on_mixed([over, 1 / by])
         if not _is(product, Mul):
             return None
         scales, effects, others = self._parts(product)
@@ -100,8 +102,17 @@ class _Scaling:
         graph = _without_lengths(graph, source)
         with suppress(NotImplementedError):
             require_affine(graph, [source])
-            return source if _is_homogeneous(source, graph) and _mixes(source, graph) else None
+            return source if _is_homogeneous(source, graph) and self._mixes(source, graph) else None
         return None
+
+    def _mixes(self, source: Variable, graph: Variable) -> bool:
+        """Whether entries of a graph are sums over those of its source, other than of the effects that a row reads."""
+        for node in nodes_between(source, graph):
+            if self._is_read(node.outputs[0]):
+                return False
+            if isinstance(node.op, Sum) or (is_product(node) and not by_square(node)):
+                return True
+        return False
 
     def _parts(self, product: Variable) -> tuple[list[Variable], list[Variable], list[Variable]]:
         """Return the scales, what reads effects, and what else there is in a product of products."""
@@ -169,20 +180,6 @@ def _is_homogeneous(source: Variable, graph: Variable) -> bool:
         if isinstance(op, Add | Sub | Join | MakeVector) and not computed.issuperset(tensors):
             return False
     return True
-
-
-def _mixes(source: Variable, graph: Variable) -> bool:
-    """Whether entries of a graph are sums over those of its source, other than of the effects that a row reads."""
-    for node in nodes_between(source, graph):
-        if isinstance(node.op, AdvancedSubtensor):
-            return False
-        if isinstance(node.op, Sum) or (is_product(node) and not _is_square(node)):
-            return True
-    return False
-
-
-def _is_square(node: Apply) -> bool:
-    return any(var.type.ndim == 2 and len({*var.type.shape}) == 1 for var in node.inputs if is_array_leaf(var))
 
 
 def _by_kind(*factors: Variable) -> Variable | None:

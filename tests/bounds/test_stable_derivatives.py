@@ -5,12 +5,12 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from pytensor.gradient import grad
+from pytensor.gradient import NullTypeGradError, grad
 from scipy import special
 
 import pymc_austerity as pma
 from pymc_austerity.compat import pushforward
-from pymc_austerity.compile.graph_compiler import BY_NUMPY, compile_log_density, stabilised
+from pymc_austerity.compile.graph_compiler import BY_NUMPY, compile_log_density, stabilised, twice_differentiable
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
 
 IS_6 = int(pm.__version__.split(".")[0]) >= 6
@@ -124,3 +124,13 @@ def test_rare_columns_of_extreme_values_keep_the_proxy():
         step = pma.PenaltyMH(progressbar=False)
     assert np.abs(X).max() > 60
     assert step.decider.parts.prepared is not None
+
+
+def test_a_product_along_an_axis_is_differentiated_twice():
+    """As of the length scales of `pm.gp.HSGP`, whose number PyTensor does not know."""
+    x = pt.dvector("x")
+    second = pytensor.gradient.hessian(twice_differentiable(pt.prod(x)), x)
+    found = pytensor.function([x], second, mode=BY_NUMPY)([2.0, 3.0, 4.0])
+    np.testing.assert_allclose(found, [[0, 4, 3], [4, 0, 2], [3, 2, 0]], atol=1e-12)
+    with pytest.raises(NullTypeGradError):
+        pytensor.gradient.hessian(pt.prod(x), x)

@@ -17,7 +17,7 @@ X = RNG.normal(size=(N, D))
 SLOPES = 0.4 * RNG.normal(size=D)
 LABELS = (RNG.random(N) < 1 / (1 + np.exp(-X @ SLOPES))).astype(int)
 LEVELS = 9
-GROUP = RNG.integers(0, LEVELS, N)
+GROUP, MEMBERS = RNG.integers(0, LEVELS, N), RNG.integers(0, LEVELS, (N, 3))
 QUIET = {"chains": 2, "cores": 1, "progressbar": False, "random_seed": 1, "compute_convergence_checks": False}
 
 
@@ -80,6 +80,25 @@ def scaled_after_in_turn():
     return 2 * pt.dot(X, z) * pm.HalfNormal("other") * tau
 
 
+def scaled_after_by_data():
+    pm.modelcontext(None).add_coord("column", range(D))
+    return (pm.Data("X", X) @ pm.Normal("z", dims="column")) * pm.Exponential("tau", 1)
+
+
+def divided_after():
+    return (X @ pm.Normal("z", shape=D)) / pt.sqrt(pm.Gamma("precision", 2, 1))
+
+
+def contrasts():
+    tau, z = scaled(LEVELS - 1)
+    return (tau * pt.dot(np.vstack([np.eye(LEVELS - 1), -np.ones(LEVELS - 1)]), z))[GROUP]
+
+
+def scaled_mean_of_members():
+    tau, z = scaled(LEVELS)
+    return tau * z[MEMBERS].mean(axis=1)
+
+
 def mean_taken_off():
     tau, z = scaled(LEVELS)
     return (tau * (z - z.mean()))[GROUP]
@@ -106,6 +125,11 @@ def last_is_minus_the_others():
     return (tau * pt.concatenate([z, [-z.sum()]]))[GROUP]
 
 
+def reshaped():
+    b = pm.Normal("z", shape=2 * LEVELS).reshape((LEVELS, 2)) * pm.HalfNormal("tau", shape=2)
+    return b[GROUP, 0] + b[GROUP, 1] * X[:, 0]
+
+
 def model_of(effects, sd=None):
     with pm.Model() as model:
         eta = effects()
@@ -120,7 +144,8 @@ TAKEN = {
     product: {"z"}, with_mean: {"z"}, in_a_container: {"z"}, summed: {"z"}, sparse: {"z"}, two_scales: {"z", "w"},
     local_scales: {"z"}, random_walk: {"z"}, by_coordinates: {"z"}, scaled_after: {"z"}, scaled_after_in_turn: {"z"},
     mean_taken_off: {"z"}, mean_taken_off_rows: {"z"}, mean_taken_off_centred: {"z"}, mean_taken_off_columns: {"z"},
-    last_is_minus_the_others: {"z"},
+    last_is_minus_the_others: {"z"}, scaled_after_by_data: {"z"}, divided_after: {"z"}, contrasts: {"z"},
+    scaled_mean_of_members: {"z"}, reshaped: {"z"},
 }  # fmt: skip
 
 
