@@ -9,7 +9,6 @@ so the bounds are exact where rows read one predictor through such functions, as
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from math import factorial
 
 import numpy as np
@@ -22,6 +21,8 @@ from pymc_austerity.tried_setup import check_time
 #: The powers of the variables that belong to a coefficient: (variable, exponent) in order, none with exponent 0.
 Powers = tuple[tuple[int, int], ...]
 Terms = Mapping[Powers, Interval]
+#: The "degree" of the value at the centre of the box.
+CENTRE = -1
 
 
 class NotSmooth(Exception):
@@ -31,112 +32,107 @@ class NotSmooth(Exception):
 class Series:
     """An array of functions on a box, by enclosures of their derivatives, each found when it is asked for.
 
-    `value` and `centre` return the range over the box and an enclosure of the value at its centre.  ``terms(degree)``
-    returns the coefficients of a degree from 1 by the powers they belong to; what is not there is zero, and `terms` is
-    None for what does not depend on the variables.  `radius` is r.  `directional` is given for a part of which only the
-    largest |D^K g[v, …, v]|/K! is known, with K the degree that is wanted in the end and v in the box of r = 1; such a
-    part can be added, weighted and picked from.
+    ``part(degree)`` returns the coefficients of a degree by the powers they belong to; what is not there is zero.
+    Those of degree 0 and `CENTRE` belong to none: the range over the box, and an enclosure of the value at its centre.
+    The series `varies` where there are any of degree 1 and more.  The range is cut by the mean-value form where `cuts`
+    says so.  `radius` is r.  `directional` is given for a part of which only the largest |D^K g[v, …, v]|/K! is known,
+    with K the degree that is wanted in the end and v in the box of r = 1; such a part can be added, weighted and picked
+    from.
     """
 
     def __init__(
         self,
         shape: tuple[int, ...],
-        value: Callable[[], Interval],
-        centre: Callable[[], Interval],
-        terms: Callable[[int], Terms] | None,
+        part: Callable[[int], Terms],
+        varies: bool,
         radius: float,
         directional: np.ndarray | None = None,
+        cuts: bool = False,
     ):
-        self.shape, self.radius, self.directional = shape, radius, directional
-        self._value, self._centre, self._terms = value, centre, terms
+        self.shape, self.varies, self.radius, self.directional = shape, varies, radius, directional
+        self._part, self._cuts = part, cuts
         self._by_degree: dict[int, Terms] = {}
 
-    @cached_property
+    @property
     def value(self) -> Interval:
         """Range over the box."""
-        return self._value()
+        return self.terms(0)[()]
 
-    @cached_property
+    @property
     def centre(self) -> Interval:
         """Enclosure of the value at the centre of the box."""
-        return self._centre()
+        return self.terms(CENTRE)[()]
 
     @property
     def moves(self) -> bool:
         """Whether it depends on the variables."""
-        return self._terms is not None or self.directional is not None
+        return self.varies or self.directional is not None
 
     def terms(self, degree: int) -> Terms:
-        """Return the coefficients of a degree, the value at degree 0."""
-        if degree == 0:
-            return {(): self.value}
-        if self._terms is None:
+        """Return the coefficients of a degree."""
+        if degree > 0 and not self.varies:
             return {}
         if degree not in self._by_degree:
             check_time()
-            self._by_degree[degree] = self._terms(degree)
+            found = self._part(degree)
+            self._by_degree[degree] = {(): self._cut(found[()])} if degree == 0 and self._cuts else found
         return self._by_degree[degree]
 
-    def cut(self, value: Interval) -> Interval:
-        """Return `value`, a range, cut by the mean-value form: g(centre) + Σ ∂_a g · [−r, r]."""
+    def _cut(self, value: Interval) -> Interval:
+        """Return a range, cut by the mean-value form: g(centre) + Σ ∂_a g · [−r, r]."""
         total, reach = self.centre, Interval(np.asarray(-self.radius), np.asarray(self.radius))
         for slope in self.terms(1).values():
             total = iv.add(total, iv.multiply(slope, reach))
         return iv.intersection(value, total)
 
     def __neg__(self) -> Series:
-        return Series(
-            self.shape, lambda: -self.value, lambda: -self.centre,
-            self._terms and (lambda degree: {p: -c for p, c in self.terms(degree).items()}),
-            self.radius, self.directional,
-        )  # fmt: skip
+        def part(degree: int) -> Terms:
+            return {p: -c for p, c in self.terms(degree).items()}
+
+        return Series(self.shape, part, self.varies, self.radius, self.directional)
 
     def __add__(self, other: Series) -> Series:
-        def terms(degree: int) -> Terms:
+        def part(degree: int) -> Terms:
             found = dict(self.terms(degree))
             for powers, c in other.terms(degree).items():
                 _accumulate(found, powers, c)
             return found
 
-        def value() -> Interval:
-            plain = iv.add(self.value, other.value)
-            return total.cut(plain) if self._terms and other._terms else plain
-
         parts = [s.directional for s in (self, other) if s.directional is not None]
         directional = np.add.reduce(np.broadcast_arrays(*parts)) if parts else None
-        total = Series(
-            np.broadcast_shapes(self.shape, other.shape), value, lambda: iv.add(self.centre, other.centre),
-            terms if self._terms or other._terms else None, self.radius, directional,
-        )  # fmt: skip
-        return total
+        return self._with(other, part, directional)
 
     def __sub__(self, other: Series) -> Series:
         return self + (-other)
 
     def __mul__(self, other: Series) -> Series:
         directional = None
-        for part, weight in ((self, other), (other, self)):
-            if part.directional is not None:
+        for known, weight in ((self, other), (other, self)):
+            if known.directional is not None:
                 if weight.moves:
                     raise NotSmooth
-                directional = weight.value.magnitude() * part.directional
+                directional = weight.value.magnitude() * known.directional
 
-        def value() -> Interval:
-            plain = iv.multiply(self.value, other.value)
-            return product.cut(plain) if self._terms and other._terms else plain
+        def part(degree: int) -> Terms:
+            if degree == CENTRE:
+                return {(): iv.multiply(self.centre, other.centre)}
+            return _product(self.terms, other.terms, degree)
 
-        product = Series(
-            np.broadcast_shapes(self.shape, other.shape), value, lambda: iv.multiply(self.centre, other.centre),
-            (lambda degree: _product(self.terms, other.terms, degree)) if self._terms or other._terms else None,
-            self.radius, directional,
-        )  # fmt: skip
-        return product
+        return self._with(other, part, directional)
+
+    def _with(self, other: Series, part: Callable[[int], Terms], directional: np.ndarray | None) -> Series:
+        """Return what is made of this series and another."""
+        shape, both = np.broadcast_shapes(self.shape, other.shape), self.varies and other.varies
+        return Series(shape, part, self.varies or other.varies, self.radius, directional, cuts=both)
 
     def squared(self) -> Series:
         """Return the square, whose value and leading coefficients are not negative."""
         self.require_derivatives()
-        terms = (lambda degree: _square(self.terms, degree)) if self._terms else None
-        return Series(self.shape, lambda: iv.square(self.value), lambda: iv.square(self.centre), terms, self.radius)
+
+        def part(degree: int) -> Terms:
+            return {(): iv.square(self.centre)} if degree == CENTRE else _square(self.terms, degree)
+
+        return Series(self.shape, part, self.varies, self.radius)
 
     def through(self, f: Elementary) -> Series:
         """Return f of this series: Σ f⁽ʲ⁾/j! · (g − g₀)ʲ."""
@@ -156,7 +152,9 @@ class Series:
                 powers_of_shift[j, degree] = found
             return powers_of_shift[j, degree]
 
-        def terms(degree: int) -> Terms:
+        def part(degree: int) -> Terms:
+            if degree <= 0:
+                return {(): f.range(0, self.terms(degree)[()])}
             found: dict[Powers, Interval] = {}
             for j in range(1, degree + 1):
                 power = shift(j, degree)
@@ -167,20 +165,11 @@ class Series:
                     _accumulate(found, p, weighted if j == 1 else iv.multiply(iv.point(1 / factorial(j)), weighted))
             return found
 
-        def value() -> Interval:
-            plain = f.range(0, self.value)
-            return plain if self._terms is None else image.cut(plain)
-
-        image = Series(
-            self.shape, value, lambda: f.range(0, self.centre), terms if self._terms else None, self.radius
-        )  # fmt: skip
-        return image
+        return Series(self.shape, part, self.varies, self.radius, cuts=self.varies)
 
     def filled(self, *shapes: tuple[int, ...]) -> Series:
         """Return the same for the shape that this one and others have together."""
-        shape = np.broadcast_shapes(self.shape, *shapes)
-        terms = self.terms if self._terms else None
-        return Series(shape, lambda: self.value, lambda: self.centre, terms, self.radius, self.directional)
+        return Series(np.broadcast_shapes(self.shape, *shapes), self.terms, self.varies, self.radius, self.directional)
 
     def require_derivatives(self) -> None:
         """Refuse a part of which only the size of the last derivative is known."""
@@ -227,22 +216,24 @@ def _square(a: Callable[[int], Terms], degree: int) -> Terms:
 def known_series(value: np.ndarray, radius: float) -> Series:
     """Return a series that does not depend on the variables."""
     known = iv.point(value)
-    return Series(known.lo.shape, lambda: known, lambda: known, None, radius)
+    return Series(known.lo.shape, lambda degree: {(): known}, False, radius)
 
 
 def affine(centre: np.ndarray, slopes: Mapping[int, np.ndarray], radius: float) -> Series:
     """Return centre + Σ slope·s for some of the variables."""
-
-    def value() -> Interval:
-        if np.isinf(radius):
-            return iv.everything(np.asarray(centre))
-        reach = sum(np.abs(slope) * radius for slope in slopes.values())
-        return iv.outwards(centre - reach, centre + reach)
-
     known: Terms = {((number, 1),): iv.point(slope) for number, slope in slopes.items()}
-    return Series(
-        np.shape(centre), value, lambda: iv.point(centre), lambda degree: known if degree == 1 else {}, radius
-    )  # fmt: skip
+
+    def part(degree: int) -> Terms:
+        if degree > 0:
+            return known if degree == 1 else {}
+        if degree == CENTRE:
+            return {(): iv.point(centre)}
+        if np.isinf(radius):
+            return {(): iv.everything(np.asarray(centre))}
+        reach = sum(np.abs(slope) * radius for slope in slopes.values())
+        return {(): iv.outwards(centre - reach, centre + reach)}
+
+    return Series(np.shape(centre), part, True, radius)
 
 
 def _entries_of(
@@ -254,18 +245,11 @@ def _entries_of(
     """Return a series whose value and coefficients are what `of` makes of those of others."""
     zero = iv.point(0.0)
 
-    def terms(degree: int) -> Terms:
-        found = [part.terms(degree) for part in parts]
+    def part(degree: int) -> Terms:
+        found = [one.terms(degree) for one in parts]
         return {p: of([f.get(p, zero) for f in found]) for p in dict.fromkeys(p for f in found for p in f)}
 
-    return Series(
-        shape,
-        lambda: of([s.value for s in parts]),
-        lambda: of([s.centre for s in parts]),
-        terms if any(part._terms for part in parts) else None,
-        parts[0].radius,
-        directional,
-    )
+    return Series(shape, part, any(one.varies for one in parts), parts[0].radius, directional)
 
 
 def choose(condition: np.ndarray, a: Series, b: Series) -> Series:

@@ -200,4 +200,4 @@ def _log_softmax(spread: np.ndarray, degree: int, radius: float) -> Series:
     cap = softplus.range(degree, Interval(np.asarray(-np.inf), np.asarray(np.inf))).magnitude()
     largest = cap / math.factorial(degree) * spread**degree
     unknown = everything(largest)
-    return Series(largest.shape, lambda: unknown, lambda: unknown, None, radius, largest)
+    return Series(largest.shape, lambda degree: {(): unknown}, False, radius, largest)

@@ -171,7 +171,7 @@ def _unknown_where(series: Series, where: np.ndarray) -> Series:
     size = np.where(where, np.inf, 0.0)
     unknown = iv.Interval(-size, size)
     # Nothing is known of any derivative either, whichever variables they are by.
-    return series + Series(size.shape, lambda: unknown, lambda: unknown, lambda d: {((0, d),): unknown}, series.radius)
+    return series + Series(size.shape, lambda d: {((0, d),) if d > 0 else (): unknown}, True, series.radius)
 
 
 def _extreme(of: Enclosure, a: Variable, b: Variable, sign: float) -> Series:
