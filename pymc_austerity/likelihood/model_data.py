@@ -209,13 +209,12 @@ def read_model(
     try:
         likelihood, source, terms = row_likelihood(derived or model, variables, observed, point, several=several)
     except NotRowWiseError as error:
-        numbered = numbered_model(derived or model, observed) if number_rows else None
-        if numbered is None:
-            raise
-        derived = numbered
         try:
-            likelihood, source, terms = row_likelihood(numbered, variables, observed, point, several=several)
-        except UnsupportedModelError:
+            derived = numbered_model(derived or model, observed) if number_rows else None
+            if derived is None:
+                raise error
+            likelihood, source, terms = row_likelihood(derived, variables, observed, point, several=several)
+        except UnsupportedModelError:  # outcomes of several lengths have no such model
             raise error from None
         by_itself = error
     if joined is not None:

@@ -170,6 +170,19 @@ def test_others_are_left_as_they_are(define):
     assert joined_model(model_of(define)) is None
 
 
+def slices_of_a_container():
+    x, b = pm.Data("x", RNG.normal(size=300)), pm.Normal("b")
+    for k, ends in enumerate(np.split(np.arange(300), [60, 110, 180, 240])):
+        pm.Normal(f"y{k}", b * x[ends[0] : ends[-1] + 1], 1, observed=observed(len(ends)))
+
+
+def test_slices_of_a_container_are_refused_for_what_they_are():
+    """Not for lengths that differ, of which outcomes in a loop may have as many as there are."""
+    model = model_of(slices_of_a_container)
+    with pytest.raises(pma.NotRowWiseError, match="Take them outside the model"):
+        read_model(model, model.value_vars, None, None, number_rows=True, join=True)
+
+
 def test_what_can_be_joined_is():
     names = [rv.name for rv in joined_model(model_of(two_loops)).model.basic_RVs]
     assert {"u0 to u8", "y0 to y8", "v3", "z3"} <= set(names)
