@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.traversal import io_toposort
@@ -29,10 +30,13 @@ def is_product(node: Apply) -> bool:
     return isinstance(getattr(node.op, "core_op", node.op), Dot)
 
 
-def by_square(node: Apply) -> bool:
-    """Whether a product of matrices is by one that may have an inverse, with as many rows as columns."""
+def by_invertible(node: Apply) -> bool:
+    """Whether a product of matrices is by one that may have an inverse: square, and of full rank if it is data."""
     matrix = node.inputs[0]
-    shape = array_of(matrix).shape if is_array_leaf(matrix) else matrix.type.shape
+    if is_array_leaf(matrix):
+        array = np.asarray(array_of(matrix))
+        return array.ndim == 2 and array.shape[0] == array.shape[1] == np.linalg.matrix_rank(array)
+    shape = matrix.type.shape
     return len(shape) == 2 and (None in shape or shape[0] == shape[1])
 
 
@@ -88,7 +92,7 @@ def _taken_back(node: Apply, own: int, value: Variable) -> tuple[Variable, Varia
         return pt.diff(pt.concatenate([before, value], axis=op.axis), axis=op.axis), nothing
     if isinstance(op, Reshape) and own == 0:
         return value.reshape(node.inputs[0].shape, ndim=node.inputs[0].type.ndim), nothing
-    if is_product(node) and own == 1 and by_square(node):
+    if is_product(node) and own == 1 and by_invertible(node):
         inverse, columns = pt.linalg.inv(given[0]), value.shape[1] if value.type.ndim == 2 else 1
         return pt.dot(inverse, value), columns * pt.linalg.slogdet(inverse)[1]
     return None

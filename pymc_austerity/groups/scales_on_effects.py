@@ -28,7 +28,7 @@ from pytensor.tensor.variable import TensorConstant
 
 from pymc_austerity.compat import replace_parts
 from pymc_austerity.groups.effects_read import axis_entering
-from pymc_austerity.groups.inverse_by_ops import by_square, is_product, nodes_between
+from pymc_austerity.groups.inverse_by_ops import by_invertible, is_product, nodes_between
 from pymc_austerity.likelihood.affine import require_affine
 from pymc_austerity.likelihood.derived_model import derived_model
 
@@ -110,7 +110,7 @@ class _Scaling:
         for node in nodes_between(source, graph):
             if self._is_read(node.outputs[0]):
                 return False
-            if isinstance(node.op, Sum) or (is_product(node) and not by_square(node)):
+            if isinstance(node.op, Sum) or (is_product(node) and not by_invertible(node)):
                 return True
         return False
 

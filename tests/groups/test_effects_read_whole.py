@@ -94,6 +94,11 @@ def contrasts():
     return (tau * pt.dot(np.vstack([np.eye(LEVELS - 1), -np.ones(LEVELS - 1)]), z))[GROUP]
 
 
+def projected():
+    tau, z = scaled(LEVELS)
+    return (tau * pt.dot(np.eye(LEVELS) - 1 / LEVELS, z))[GROUP]
+
+
 def scaled_mean_of_members():
     tau, z = scaled(LEVELS)
     return tau * z[MEMBERS].mean(axis=1)
@@ -145,6 +150,7 @@ TAKEN = {
     local_scales: {"z"}, random_walk: {"z"}, by_coordinates: {"z"}, scaled_after: {"z"}, scaled_after_in_turn: {"z"},
     mean_taken_off: {"z"}, mean_taken_off_rows: {"z"}, mean_taken_off_centred: {"z"}, mean_taken_off_columns: {"z"},
     last_is_minus_the_others: {"z"}, scaled_after_by_data: {"z"}, divided_after: {"z"}, contrasts: {"z"},
+    projected: {"z"},
     scaled_mean_of_members: {"z"}, reshaped: {"z"},
 }  # fmt: skip
 
