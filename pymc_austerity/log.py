@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 _log = logging.getLogger("pymc_austerity")
 _quiet = ContextVar("quiet", default=False)
+#: Messages shown since a step began to be built: a model may be read several times for it.
+_said: ContextVar[set[str] | None] = ContextVar("said", default=None)
 
 Init = TypeVar("Init", bound=Callable[..., None])
 
@@ -29,12 +31,16 @@ def show_log() -> None:
 
 
 def follows_progressbar(init: Init) -> Init:
-    """Let a step that is built with ``progressbar=False`` show warnings alone."""
+    """Let a step that is built show each message once, and with ``progressbar=False`` warnings alone."""
 
     @wraps(init)
     def quiet_init(*args: Any, **kwargs: Any) -> None:
-        with quiet(not kwargs.get("progressbar", True)):
-            init(*args, **kwargs)
+        token = _said.set(set())
+        try:
+            with quiet(not kwargs.get("progressbar", True)):
+                init(*args, **kwargs)
+        finally:
+            _said.reset(token)
 
     return quiet_init  # type: ignore[return-value]
 
@@ -52,5 +58,9 @@ def quiet(asked: bool = True) -> Iterator[None]:
 def _is_shown(record: logging.LogRecord) -> bool:
     if _quiet.get() and record.levelno < logging.WARNING:
         return False
+    if (said := _said.get()) is not None:
+        if record.getMessage() in said:
+            return False
+        said.add(record.getMessage())
     # The handlers of a program that set up logging after this package was imported show the message already.
     return logging.getLogger("pymc").isEnabledFor(record.levelno) and not logging.root.handlers

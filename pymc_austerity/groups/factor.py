@@ -14,7 +14,7 @@ from pymc.model import Model
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.basic import Alloc
+from pytensor.tensor.basic import Alloc, Join
 from pytensor.tensor.math import Sum
 
 from pymc_austerity.groups.elimination import MOST_LEFT
@@ -33,6 +33,9 @@ from pymc_austerity.unsupported_model import UnsupportedModelError
 GROUPS_FIRST = "Where groups lie on another axis, put them first: b[g, 0] with a b of shape (groups, 2)."
 #: What to do about effects with their mean taken off.
 _SUM_TO_ZERO = 'For effects with their mean taken off, write pm.ZeroSumNormal("u", tau, shape=n_groups).'
+#: What to do about effects of several variables behind one another.
+_ONE_VARIABLE = 'Write the parts as one variable: pm.Normal("u", mean[part], scale[part], shape=n_groups).'
+_REMEDIES = {Sum: _SUM_TO_ZERO, Join: _ONE_VARIABLE}
 
 
 class GroupsNotFoundError(UnsupportedModelError):
@@ -90,8 +93,9 @@ def prove_factor(model: Model, data: ModelData, rows: Sequence[Variable], nodes:
         raise GroupsNotFoundError(f"The rows read {names} in other ways too than as {by}.")
     seeds = dict.fromkeys(members, RowAxis(0))
     for source in dict.fromkeys(sources):
-        summed = any(isinstance(node.op, Sum) for of in members for node in nodes_between(of, source))
-        remedy = _SUM_TO_ZERO if summed else GROUPS_FIRST
+        ops = [node.op for of in members for node in nodes_between(of, source)]
+        found = [words for op, words in _REMEDIES.items() if any(isinstance(of, op) for of in ops)]
+        remedy = found[0] if found else GROUPS_FIRST
         _require_split(source, seeds, n_groups, f"What the rows read of {names}", remedy)
     # What the rows read may have a prior with a parameter for each group, such as a scale of its own.
     beside = _beside(model, members, [v for v in model.value_vars if v.type.ndim and lengths[v.name] == n_groups])

@@ -215,9 +215,17 @@ def test_a_mean_of_levels_that_is_not_their_sum_is_refused(monkeypatch):
         centred_model.centred_model(model_of(scales_of_levels))
 
 
-def test_effects_with_their_mean_taken_off_have_a_remedy():
-    with pytest.raises(pma.GroupsNotFoundError, match="write pm.ZeroSumNormal"):
-        read_groups(model_of(mean_taken_off))
+def behind_one_another():
+    return pt.concatenate([pm.Normal("u", 0, pm.HalfNormal("s"), shape=LEVELS - 4), pm.Normal("w", shape=4)])[GROUP]
+
+
+@pytest.mark.parametrize(
+    ("effects", "remedy"),
+    [(mean_taken_off, "write pm.ZeroSumNormal"), (behind_one_another, "Write the parts as one variable")],
+)
+def test_effects_that_do_not_split_have_a_remedy(effects, remedy):
+    with pytest.raises(pma.GroupsNotFoundError, match=remedy):
+        read_groups(model_of(effects))
 
 
 def test_a_wrong_jacobian_is_found(monkeypatch):
