@@ -94,9 +94,8 @@ def prove_factor(model: Model, data: ModelData, rows: Sequence[Variable], nodes:
     seeds = dict.fromkeys(members, RowAxis(0))
     for source in dict.fromkeys(sources):
         ops = [node.op for of in members for node in nodes_between(of, source)]
-        found = [words for op, words in _REMEDIES.items() if any(isinstance(of, op) for of in ops)]
-        remedy = found[0] if found else GROUPS_FIRST
-        _require_split(source, seeds, n_groups, f"What the rows read of {names}", remedy)
+        remedies = (remedy for kind, remedy in _REMEDIES.items() if any(isinstance(op, kind) for op in ops))
+        _require_split(source, seeds, n_groups, f"What the rows read of {names}", next(remedies, GROUPS_FIRST))
     # What the rows read may have a prior with a parameter for each group, such as a scale of its own.
     beside = _beside(model, members, [v for v in model.value_vars if v.type.ndim and lengths[v.name] == n_groups])
     with_beside = [v for v in model.value_vars if v in (*members, *beside)]
