@@ -11,7 +11,7 @@ from toy import arrow
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.results import group
 from pymc_austerity.kernel.assembly import _learn
-from pymc_austerity.proxy import log_posterior, preparation
+from pymc_austerity.proxy import centre, log_posterior
 from pymc_austerity.proxy.full_pass import Sums
 from pymc_austerity.proxy.linear_maps import CompressedRows, dense
 from pymc_austerity.proxy.linearisation import average, linearise
@@ -177,7 +177,7 @@ def test_surrogate_corrects_a_scale_of_many_coefficients(groups, steered, monkey
     monkeypatch.setattr(log_posterior, "_MAX_ROWS", 500)
     monkeypatch.setattr(log_posterior, "_PART", 300)
     assert abs(off_by(prepared_again(steered), mean, sd)) < 1.5
-    monkeypatch.setattr(preparation, "average", lambda full_pass, sums, *_: sums)
+    monkeypatch.setattr(centre, "average", lambda full_pass, sums, *_: sums)
     assert off_by(prepared_again(steered), mean, sd) < -3
 
 
