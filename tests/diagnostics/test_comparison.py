@@ -114,12 +114,12 @@ def test_only_real_differences_are_flagged(table):
 def test_level_is_divided_among_all_questions(table):
     """At level 1/2 at most about half of all agreeing comparisons show any flag.
 
-    Bonferroni with 60 nearly independent questions flags with probability 1 - exp(-1/2) = 0.39. Binomial(20, 0.39) lies
-    in 1..15 with probability 1 - 3e-4; undivided, it would be 20 of 20. Mean and distribution often flag together,
+    Bonferroni with 60 nearly independent questions flags with probability 1 - exp(-1/2) = 0.39. Binomial(40, 0.39) lies
+    in 4..28 with probability 1 - 3e-5; undivided, it would be 40 of 40. Mean and distribution often flag together,
     which lowers the probability a little.
     """
-    pairs = ((independent(2 * seed, 20), independent(2 * seed + 1, 20)) for seed in range(20))
-    assert 1 <= sum((table(0.5, a=a, b=b)["differs"] != "").any() for a, b in pairs) <= 15
+    pairs = ((independent(2 * seed, 20), independent(2 * seed + 1, 20)) for seed in range(40))
+    assert 4 <= sum((table(0.5, a=a, b=b)["differs"] != "").any() for a, b in pairs) <= 28
 
 
 def test_a_difference_of_shape_alone_is_flagged(table):
@@ -184,8 +184,8 @@ def test_level_is_a_probability(table, level):
 
 
 def test_independent_runs_share_nothing(compared):
-    """At any correlation once in ten thousand comparisons; none of ten."""
-    assert [compared(moving(2 * s), moving(2 * s + 1)).sharing for s in range(10)] == [()] * 10
+    """At any correlation once in ten thousand comparisons; none of twenty."""
+    assert [compared(moving(2 * s), moving(2 * s + 1)).sharing for s in range(20)] == [()] * 20
 
 
 def test_errors_of_runs_that_share_are_of_their_differences(compared):
@@ -204,9 +204,9 @@ def test_errors_of_runs_that_share_are_of_their_differences(compared):
 
 @pytest.mark.slow
 def test_runs_that_share_and_agree_are_rarely_flagged(compared):
-    """At the level of .01 a comparison: of 20 not more than two, but with a probability of .001."""
-    references = ((moving(1_000 + 2 * seed), 1_001 + 2 * seed) for seed in range(20))
-    assert sum((compared(close_to(x, seed), x)["differs"] != "").any() for x, seed in references) <= 2
+    """At the level of .01 a comparison: of 60 not more than four, but with a probability of .0005."""
+    references = ((moving(1_000 + 2 * seed), 1_001 + 2 * seed) for seed in range(60))
+    assert sum((compared(close_to(x, seed), x)["differs"] != "").any() for x, seed in references) <= 4
 
 
 @pytest.mark.parametrize(
