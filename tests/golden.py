@@ -3,14 +3,20 @@
 To renew the stored numbers after a change that is meant to move draws: ``make golden``, once for each version of PyMC.
 By hand, with one BLAS thread::
 
-    python tests/golden.py check          what the continuous-integration run looks at, with a tolerance
-    python tests/golden.py check --all    every combination
-    python tests/golden.py renew [--all]  write the stored numbers
-    python tests/golden.py list "jump*"   names, with what is expected of them
+    python tests/golden.py check                     what the continuous-integration run looks at, with a tolerance
+    python tests/golden.py check --all               every combination
+    python tests/golden.py renew [--all] [--resume]  write the stored numbers and the digests
+    python tests/golden.py check --all --exact       compare digests of the bytes as well
+    python tests/golden.py list "jump*"              names, with what is expected of them
 
 Patterns after the command (``"* Langevin *"``) keep those combinations whose names match.
 
 The stored numbers in ``tests/golden/`` are compared with a tolerance, because another processor rounds differently.
+The digests are of the exact bytes and mean something on one machine only, so they stay outside the repository, with
+the arrays themselves beside them.  Compiled code rounds differently where it was inlined into other code or came from
+the disk, without any change in what was written: so arrays of another digest that agree to eleven digits are reported
+as rounding, with how far they are apart, and are no failure.  With ``PYTENSOR_FLAGS=numba__cache=False`` two runs of
+the same sources have the same digests.
 Nothing but the public names of the package is used here: its files may move.
 """
 
@@ -21,12 +27,14 @@ import json
 import logging
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
+from hashlib import sha256
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -39,6 +47,7 @@ import pymc_austerity as pma
 
 MAJOR = int(pm.__version__.split(".")[0])
 STORED = Path(__file__).with_suffix("") / f"pymc{MAJOR}.json"
+DIGESTS = Path(tempfile.gettempdir()) / f"golden-exact-{MAJOR}.json"
 
 #: Long enough for `AdaptiveMetropolis` to use its covariance and for `SurrogateHMC` to settle on a path.
 TUNE, DRAWS, SEED = 200, 25, 20140621
@@ -48,6 +57,8 @@ CHUNK = 25
 RTOL, ATOL = 1e-6, 1e-9
 #: Times as much may groups differ: their centre is searched with numerical derivatives, which enlarge rounding.
 OF_GROUPS = 1e3
+#: On one machine, as a share of the largest number of the array; ten thousand times what was seen.
+ROUNDING = 1e-11
 #: Statistics that are seconds, the number of rows there are, digests of model and data, and the text in which a tuned
 #: proposal is spelled out:
 #: what it says shows in the draws.
@@ -470,6 +481,19 @@ CHOSEN = [
 # What is remembered, and how it is compared
 
 
+def digest(found: Mapping[str, np.ndarray]) -> str:
+    """Return a digest of the exact bytes."""
+    total = sha256()
+    for name in sorted(found):
+        values = np.ascontiguousarray(found[name])
+        if values.dtype.kind == "f":
+            values = np.where(np.isnan(values), np.nan, values)  # one of the many that there are
+        text = values.dtype.kind in "UO"
+        content = json.dumps(values.tolist()).encode() if text else values.tobytes()
+        total.update(f"{name} {'text' if text else values.dtype} {values.shape} ".encode() + content)
+    return total.hexdigest()
+
+
 def stored_form(found: Mapping[str, np.ndarray], in_full: bool) -> dict[str, Any]:
     """Return numbers with few digits, by name: all of them, or the last of each array and their mean."""
     form = {}
@@ -534,6 +558,25 @@ def _apart(new, old, allowed) -> str:
     return f"{apart.sum()} of {size} numbers, the first at {k}: {new[k]} in place of {old[k]}"
 
 
+def rounding(found: Mapping[str, np.ndarray], kept: Mapping[str, np.ndarray]) -> float:
+    """Return how far apart arrays are, as a share of the largest number of each; infinite for another decision."""
+    if found.keys() != kept.keys():
+        return np.inf
+    return max(map(_share_apart, found.values(), (kept[name] for name in found)), default=0.0)
+
+
+def _share_apart(new: np.ndarray, old: np.ndarray) -> float:
+    if new.shape != old.shape or new.dtype.kind != old.dtype.kind:
+        return np.inf
+    if new.dtype.kind != "f":
+        return 0.0 if np.array_equal(new, old) else np.inf
+    known = np.isfinite(old)
+    if not (np.array_equal(known, np.isfinite(new)) and np.array_equal(new[~known], old[~known], equal_nan=True)):
+        return np.inf
+    apart, size = (np.max(np.abs(a), initial=0.0) for a in (new[known] - old[known], old[known]))
+    return float(apart / size) if apart else 0.0
+
+
 def read(path: Path) -> dict[str, Any]:
     """Return what a file holds; nothing where there is none."""
     return json.loads(path.read_text()) if path.exists() else {}
@@ -562,6 +605,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("command", choices=["check", "renew", "list"])
     parser.add_argument("patterns", nargs="*", help="names of combinations, with wildcards; all by default")
     parser.add_argument("--all", action="store_true", help="every combination, not only the chosen ones")
+    parser.add_argument("--exact", action="store_true", help="compare digests too (check)")
+    parser.add_argument("--resume", action="store_true", help="leave out those whose digest is there (renew)")
+    parser.add_argument("--digests", type=Path, default=DIGESTS, help=f"{DIGESTS} by default")
     options = parser.parse_intermixed_args(arguments)
     logging.getLogger("pymc").setLevel(logging.ERROR)
     logging.getLogger("pymc_austerity").setLevel(logging.ERROR)
@@ -573,47 +619,80 @@ def main(arguments: list[str] | None = None) -> int:
         for name in names:
             print(f"{name:60} {'' if EVERYTHING[name].allowed else 'refused'}{' *' if name in CHOSEN else ''}")
         return 0
-    stored = read(STORED)
+    digests, stored = read(options.digests), read(STORED)
+    if options.command == "renew" and options.resume:
+        names = [name for name in names if name not in digests or name not in stored]
     if len(names) > CHUNK:
-        return _in_chunks(names, options.command)
+        return _in_chunks(names, options)
     wrong = 0
     for name in names:
-        said, seconds = _one(name, options.command, stored)
+        said, seconds = _one(name, options, digests, stored)
         wrong += bool(said)
         print(f"{name}: {'; '.join(said) or 'as it should be'} ({seconds:.1f} s)", flush=True)
     return int(wrong > 0)
 
 
-def _in_chunks(names: list[str], command: str) -> int:
+def _in_chunks(names: list[str], options: argparse.Namespace) -> int:
     """Run some combinations after others, each lot in a process of its own."""
-    if command == "renew":
+    if options.command == "renew":
         write_stored({name: entry for name, entry in read(STORED).items() if name in EVERYTHING})
     wrong = 0
     for start in range(0, len(names), CHUNK):
         print(f"{start} of {len(names)} done", flush=True)
-        lot = [sys.executable, __file__, command, *names[start : start + CHUNK]]
-        wrong += subprocess.run(lot, check=False).returncode
+        command = [sys.executable, __file__, options.command, *names[start : start + CHUNK]]
+        command += ["--digests", str(options.digests), *(["--exact"] if options.exact else [])]
+        wrong += subprocess.run(command, check=False).returncode
     print(f"{len(names)} done, {'none differs' if not wrong else f'with differences in {wrong} lots'}", flush=True)
     return int(wrong > 0)
 
 
-def _one(name: str, command: str, stored: dict) -> tuple[list[str], float]:
+def _one(name: str, options: argparse.Namespace, digests: dict, stored: dict) -> tuple[list[str], float]:
     """Run one combination, and compare it or store it."""
-    began, said = time.perf_counter(), []
+    began = time.perf_counter()
     try:
         found = EVERYTHING[name].run()
     except Exception as problem:
         return [f"{type(problem).__name__} while sampling: {problem}"], time.perf_counter() - began
     seconds = time.perf_counter() - began
+    said = []
     if EVERYTHING[name].allowed == ("refused" in found):
         said.append(f"refused ({found['refused']})" if "refused" in found else "built, but should be refused")
     form = stored_form(found, name in CHOSEN)
-    if command == "check":
+    if options.command == "check":
         said += differences(form, stored[name], allowed_for(name)) if name in stored else ["nothing is stored for it"]
-    else:
-        stored[name] = form
-        write_stored(stored)
+        if options.exact:
+            said += _exactly(found, name, options.digests, digests)
+        return said, seconds
+    stored[name] = form
+    digests[name] = {"sha256": digest(found), "seconds": round(seconds, 1)}
+    write_stored(stored)
+    arrays = _arrays_file(options.digests, name)
+    arrays.parent.mkdir(exist_ok=True)
+    np.savez_compressed(arrays, **found)
+    options.digests.write_text(json.dumps(digests, indent=1, sort_keys=True))
     return said, seconds
+
+
+def _exactly(found: Mapping[str, np.ndarray], name: str, path: Path, digests: Mapping[str, Any]) -> list[str]:
+    """Say how arrays differ from those of before by more than rounding."""
+    if name not in digests:
+        return [f"no digest in {path}"]
+    if digest(found) == digests[name]["sha256"]:
+        return []
+    with np.load(_arrays_file(path, name)) as kept:
+        kept = dict(kept)
+    apart = {key: _share_apart(found[key], kept[key]) for key in found.keys() & kept.keys()}
+    if rounding(found, kept) <= ROUNDING:
+        which = ", ".join(f"{key} by {share:.0e}" for key, share in sorted(apart.items()) if share)
+        print(f"{name}: rounded differently: {which}")
+        return []
+    return [f"other bytes: {key} by {share:.0e}" for key, share in sorted(apart.items()) if share > ROUNDING] or [
+        "other arrays"
+    ]
+
+
+def _arrays_file(digests: Path, name: str) -> Path:
+    return digests.with_suffix("") / f"{name.replace(' ', '_')}.npz"
 
 
 if __name__ == "__main__":
