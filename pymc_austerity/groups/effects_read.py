@@ -25,7 +25,7 @@ from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, I
 from pytensor.tensor.type import TensorType
 
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
-from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, is_product, nodes_between
+from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, is_product, nodes_between, takes_beside
 from pymc_austerity.groups.zero_sum_effects import followed_by_factors, is_zero_sum
 from pymc_austerity.likelihood import NotRowWiseError, keeps_affine
 from pymc_austerity.likelihood.affine import require_affine
@@ -237,16 +237,10 @@ def _by_ops(
 
 def _adds_entries(source: Variable, effects: Variable) -> bool:
     """Whether effects have entries beside those of their source, as ``concatenate([zeros((n, 1)), z], axis=1)``."""
-    computed = {source}
-    for node in nodes_between(source, effects):
-        computed.update(node.outputs)
-        if isinstance(node.op, Join):  # PyTensor 2 passes the axis as the first input
-            tensors = [var for var in node.inputs if var.type.ndim == node.outputs[0].type.ndim]
-            if not computed.issuperset(tensors):
-                return True
-        if isinstance(node.op, IncSubtensor | AdvancedIncSubtensor) and node.inputs[0] not in computed:
-            return True
-    return False
+    nodes = nodes_between(source, effects)
+    computed = {source, *(out for node in nodes for out in node.outputs)}
+    set_into = [node.inputs[0] for node in nodes if isinstance(node.op, IncSubtensor | AdvancedIncSubtensor)]
+    return takes_beside(source, effects, Join) or not computed.issuperset(set_into)
 
 
 def _part_affine(indexed: Variable, effects: Variable, sources: Sequence[Variable]) -> EffectsRead | None:

@@ -31,11 +31,11 @@ from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: What to do about groups on another axis.
 GROUPS_FIRST = "Where groups lie on another axis, put them first: b[g, 0] with a b of shape (groups, 2)."
-#: What to do about effects with their mean taken off.
-_SUM_TO_ZERO = 'For effects with their mean taken off, write pm.ZeroSumNormal("u", tau, shape=n_groups).'
-#: What to do about effects of several variables behind one another.
-_ONE_VARIABLE = 'Write the parts as one variable: pm.Normal("u", mean[part], scale[part], shape=n_groups).'
-_REMEDIES = {Sum: _SUM_TO_ZERO, Join: _ONE_VARIABLE}
+#: What to do about effects with their mean taken off, and about those of several variables behind one another.
+_REMEDIES = {
+    Sum: 'For effects with their mean taken off, write pm.ZeroSumNormal("u", tau, shape=n_groups).',
+    Join: 'Write the parts as one variable: pm.Normal("u", mean[part], scale[part], shape=n_groups).',
+}
 
 
 class GroupsNotFoundError(UnsupportedModelError):

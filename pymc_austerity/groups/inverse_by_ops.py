@@ -25,6 +25,18 @@ def nodes_between(source: Variable, effects: Variable) -> list[Apply]:
     return found
 
 
+def takes_beside(source: Variable, effects: Variable, *ops: type) -> bool:
+    """Whether an operation of some kinds between a source and its effects takes other tensors, too."""
+    computed = {source}
+    for node in nodes_between(source, effects):
+        computed.update(node.outputs)
+        # PyTensor 2 passes the axis of a Join as its first input.
+        tensors = [var for var in node.inputs if var.type.ndim == node.outputs[0].type.ndim]
+        if isinstance(getattr(node.op, "scalar_op", node.op), ops) and not computed.issuperset(tensors):
+            return True
+    return False
+
+
 def is_product(node: Apply) -> bool:
     """Whether a node multiplies matrices or vectors, ``pt.dot(a, b)`` or ``a @ b``."""
     return isinstance(getattr(node.op, "core_op", node.op), Dot)

@@ -28,7 +28,7 @@ from pytensor.tensor.variable import TensorConstant
 
 from pymc_austerity.compat import replace_parts
 from pymc_austerity.groups.effects_read import axis_entering
-from pymc_austerity.groups.inverse_by_ops import by_invertible, is_product, nodes_between
+from pymc_austerity.groups.inverse_by_ops import by_invertible, is_product, nodes_between, takes_beside
 from pymc_austerity.likelihood.affine import require_affine
 from pymc_austerity.likelihood.derived_model import derived_model
 
@@ -102,7 +102,8 @@ class _Scaling:
         graph = _without_lengths(graph, source)
         with suppress(NotImplementedError):
             require_affine(graph, [source])
-            return source if _is_homogeneous(source, graph) and self._mixes(source, graph) else None
+            adds = takes_beside(source, graph, Add, Sub, Join, MakeVector)
+            return source if self._mixes(source, graph) and not adds else None
         return None
 
     def _mixes(self, source: Variable, graph: Variable) -> bool:
@@ -168,18 +169,6 @@ def _without_lengths(graph: Variable, source: Variable) -> Variable:
     nodes = [var for var in ancestors([graph]) if var.owner is not None and isinstance(var.owner.op, Shape | Shape_i)]
     lengths = {var: var.type() for var in nodes if source in ancestors(var.owner.inputs)}
     return replace_parts(graph, lengths) if lengths else graph
-
-
-def _is_homogeneous(source: Variable, graph: Variable) -> bool:
-    """Whether nothing is added to an affine function of a variable."""
-    computed = {source}
-    for node in nodes_between(source, graph):
-        computed.update(node.outputs)
-        tensors = [var for var in node.inputs if var.type.ndim == node.outputs[0].type.ndim]
-        op = getattr(node.op, "scalar_op", node.op)
-        if isinstance(op, Add | Sub | Join | MakeVector) and not computed.issuperset(tensors):
-            return False
-    return True
 
 
 def _by_kind(*factors: Variable) -> Variable | None:
