@@ -53,7 +53,10 @@ def truth(n: int) -> tuple[np.ndarray, np.ndarray]:
             p = expit(X @ b)
             gradient += X.T @ (block["seen"] - p)
             information += (X.T * (p * (1 - p))) @ X
-        b += np.linalg.solve(information, gradient)
+        step = np.linalg.solve(information, gradient)
+        b += step
+        if step @ information @ step < 1e-12:  # a millionth of a posterior standard deviation
+            break
     return b, np.sqrt(np.diag(np.linalg.inv(information)))
 
 

@@ -186,7 +186,7 @@ def test_many_groups_are_sampled_by_sparse_products(groups, steered):
     mean, sd = groups.exact()
     with groups.model:
         idata = pm.sample(
-            5_000, tune=500, chains=2, cores=1, step=steered, random_seed=5, progressbar=False,
+            20_000, tune=500, chains=2, cores=1, step=steered, random_seed=5, progressbar=False,
             compute_convergence_checks=False,
         )  # fmt: skip
     assert isinstance(steered.decider.parts.prepared.move.linearisation.hessian, CompressedRows)
@@ -197,6 +197,6 @@ def test_many_groups_are_sampled_by_sparse_products(groups, steered):
     spread = np.append(draws["effect"].std(("chain", "draw")), draws["sigma"].std())
     ess = az.ess(draws)
     n = np.append(ess["effect"], ess["sigma"])
-    assert n.min() > 200
+    assert n.min() > 400  # of 151, from 40,000 draws: the fewest of a run's vary sevenfold between seeds
     assert np.abs((found - mean) / (sd / np.sqrt(n))).max() < 5
     assert np.abs((spread / sd - 1) / np.sqrt(1 / n)).max() < 5
