@@ -79,7 +79,7 @@ class PreparedGroups(NamedTuple):
     @property
     def nothing_left(self) -> bool:
         """Whether sums over the rows of groups say all that the rows do, so that there is none to draw."""
-        return self.bounds is not None and draws_nothing(self.bounds.table)
+        return self.bounds is not None and cached(draws_nothing)(self.bounds.table)
 
     def draw_shared(self, rng: np.random.Generator, width: float = 1.0) -> np.ndarray:
         """Return a draw of φ from the normal approximation, or one from a wider one."""

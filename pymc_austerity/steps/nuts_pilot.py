@@ -8,9 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
-from numba import NumbaWarning
+import pytensor
 from pymc.model import Model
+from pymc.model.core import ValueGradFunction
 from pymc.util import get_random_generator
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor import TensorConstant, TensorVariable
 
 from pymc_austerity.steps.candidate import Candidate, effective_share
 
@@ -22,6 +26,8 @@ _TUNE, _MOST_DRAWS = 1_000, 500
 _LEAST_GRADIENTS, _USUAL_GRADIENTS = 3, 7
 #: Draws of a pilot below which it says no more than that, and from which on effective ones are counted.
 _FEWEST, _ENOUGH = 20, 100
+#: Entries of an array above which it is handed to compiled code, and is no part of it.
+_LARGE = 1_000
 
 
 class Gradient(NamedTuple):
@@ -45,18 +51,25 @@ class Gradient(NamedTuple):
 def time_gradient(model: Model) -> Gradient:
     """Compile the log density with its gradient, and time it; raise what PyTensor does where there is no gradient."""
     start = time.process_time()
-    function = model.logp_dlogp_function(ravel_inputs=True)
+    function = ValueGradFunction(
+        [_with_shared_data(model.logp())], model.continuous_value_vars, {}, ravel_inputs=True, model=model
+    )
     function.trust_input = True
     function.set_extra_values({})
     point = np.concatenate([np.ravel(v) for v in model.initial_point().values()]).astype("float64")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NumbaWarning)  # that code with large arrays in it is not kept
-        function(point)
+    function(point)
     setup, n, began = time.process_time() - start, 0, time.process_time()
     while n < 3 or time.process_time() - began < _TIMED:
         function(point)
         n += 1
     return Gradient(function, setup, (time.process_time() - began) / n)
+
+
+def _with_shared_data(log_density: TensorVariable) -> TensorVariable:
+    """Replace the large arrays in a graph by shared variables, so that PyTensor keeps its compiled code on disk."""
+    large = [v for v in ancestors([log_density]) if isinstance(v, TensorConstant) and v.data.size > _LARGE]
+    shared = {v: pytensor.shared(v.data, shape=v.type.shape, borrow=True) for v in large}
+    return clone_replace(log_density, shared)
 
 
 def nuts_of(model: Model, gradient: Gradient, **options: Any) -> pm.NUTS:

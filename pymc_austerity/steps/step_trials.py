@@ -36,8 +36,10 @@ _log = logging.getLogger("pymc_austerity")
 
 #: Seconds in which NUTS is done before another step is set up.
 _QUICK_NUTS = 10.0
-#: Seconds that building a further step may take in any case.
-_SHORT = 4.0
+#: Seconds that building the first step may take in any case, and a further one.
+_SHORT, _SHORTER = 4.0, 2.0
+#: Seconds of all trials, within which a further step is built as long as it takes no longer than the first.
+_IN_ALL = 10.0
 #: Observed variables above which a step takes minutes to compile: each is a graph of its own.
 _MANY_OUTCOMES = 12
 
@@ -93,7 +95,7 @@ def recommend(
     end after some twenty draws, it is not run, and NUTS takes *at least* as long as three gradients a draw do.
 
     Of what need not be tried: `MHSS` where `PenaltyMH` finds no proxy, and where building it takes longer than building
-    `PenaltyMH` did and more than four seconds; a first step where building it takes longer than NUTS would;
+    `PenaltyMH` did and more than four seconds, or two where all trials have taken eight; a first step where building it takes longer than NUTS would;
     `MinibatchBarker` unless `PenaltyMH` finds no proxy; any, and NUTS too, where a model has more than twelve observed
     variables that are not alike, each of which is compiled: then NUTS is named without numbers.  Where they are alike
     but for their data, NUTS is not timed.
@@ -172,6 +174,7 @@ class _Trials:
         self.model, self.draws, self.seed, self.all_steps, self.phases = model, draws, seed, all_steps, phases
         self.found: list[Candidate] = []
         self.gradient: Gradient | None = None
+        self.began = time.process_time()
 
     def recommend(self) -> Recommendation:
         """Try what has to be tried, and choose."""
@@ -230,25 +233,26 @@ class _Trials:
     def _try_steps(self, shared: Shared, nuts: Candidate) -> None:
         longest = np.nan_to_num(nuts.seconds(self.draws), nan=np.inf)
         if groups_that_pay(self.model) is not None:
-            self._try(GroupMH, shared, longest)
+            self._try(GroupMH, shared, max(_SHORT, longest))
             if self.found[-1].step is not None and not self.all_steps:
                 return
-        self._try(PenaltyMH, shared, longest)
+        self._try(PenaltyMH, shared, max(_SHORT, longest))
         first = self.found[-1]
         has_proxy = first.step is not None and (
             first.step.moves_groups or first.step.decider.parts.prepared is not None
         )
         if has_proxy or self.all_steps:
-            self._try(MHSS, shared, first.setup)
+            left = _IN_ALL - (time.process_time() - self.began)
+            self._try(MHSS, shared, max(_SHORTER, min(max(_SHORT, np.nan_to_num(first.setup)), left)))
         elif first.step is not None:
             self._note(Candidate("MHSS", exact=True, remark="it needs a proxy, and PenaltyMH found none"))
         if (first.step is not None and not has_proxy) or self.all_steps:
-            self._try(MinibatchBarker, shared, longest)
+            self._try(MinibatchBarker, shared, max(_SHORT, longest))
 
-    def _try(self, make: Callable[..., RowStep], shared: Shared, longest: float) -> None:
+    def _try(self, make: Callable[..., RowStep], shared: Shared, limit: float) -> None:
         """Build a step within some seconds, and try it."""
         name, exact, start, before = make.__name__, make is MHSS, time.process_time(), shared.saved
-        limit = np.inf if self.all_steps else max(_SHORT, longest)
+        limit = np.inf if self.all_steps else limit
         with warnings.catch_warnings(record=True) as caught, quiet(), self.phases(f"Trying {name}"):
             warnings.simplefilter("always")
             try:

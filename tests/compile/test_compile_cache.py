@@ -652,8 +652,10 @@ event.register("numba:compile", Ours())
 rng = np.random.default_rng(1)
 x = rng.normal(size=(2_000, 2))
 with pm.Model() as model:
-    pm.Bernoulli("y", logit_p=x @ pm.Normal("beta", shape=2), observed=rng.random(2_000) < 0.4)
-step = pma.PenaltyMH(model=model, rng=3)
+    beta = pm.Normal("beta", shape=2)
+    {effect}
+    pm.Bernoulli("y", logit_p=x @ beta + effect, observed=rng.random(2_000) < 0.4)
+step = pma.{step}(model=model, rng=3, progressbar=False)
 point, draws = model.initial_point(), []
 for _ in range(100):
     point, _ = step.step(point)
@@ -664,12 +666,23 @@ print(json.dumps([needed, compiled[len(needed):], draws]))
 """
 
 
+NO_EFFECT, EFFECTS = (
+    "effect = 0",
+    """effect = pm.Normal("effect", 0, pm.HalfNormal("scale"), shape=30)[np.arange(2_000) % 30]""",
+)
+
+
 @pytest.mark.slow
-def test_a_step_in_another_process_compiles_nothing():
+@pytest.mark.parametrize(
+    ("step", "effect"),
+    [("PenaltyMH", NO_EFFECT), ("PenaltyMH", EFFECTS), ("MHSS", EFFECTS)],
+    ids=["regression", "groups", "groups, exact"],
+)
+def test_a_step_in_another_process_compiles_nothing(step, effect):
     """And makes the same draws; in the folder of every day, as in an empty one this would take minutes."""
-    found = []
+    found, program = [], STEP.replace("{effect}", effect).replace("{step}", step)
     for _ in range(2):
-        ran = subprocess.run([sys.executable, "-c", STEP], capture_output=True, text=True, check=True, timeout=900)
+        ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=900)
         found.append(json.loads(ran.stdout.splitlines()[-1]))
     (_, _, draws), (needed, seen, again) = found
     assert needed == []
