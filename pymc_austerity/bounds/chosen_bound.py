@@ -161,6 +161,7 @@ def _from_graph(likelihood: RowLikelihood, data: ModelData, centre: np.ndarray) 
         numbers = bounds.numbers_read(centre, factor, data.fixed, data.rows)
         n = min(len(data.rows), bounds.rows_at_once(centre, factor, data.fixed, data.rows) // 8)
     few = data.rows.take(np.arange(n))
+    sizes(2, centre, factor, 1.0, data.fixed, few)  # what is built once is built
     start = time.process_time()
     sizes(2, centre, factor, 1.0, data.fixed, few)
     # Of fewer rows at once each takes two to three times as long.

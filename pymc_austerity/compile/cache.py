@@ -20,7 +20,6 @@ from pytensor import config
 from xxhash import xxh3_128
 
 from pymc_austerity.compile.code_key import NoKeyError, code_key
-from pymc_austerity.compile.lean_njit import argument_types
 
 try:  # numba's way to write down what it has compiled, which has no public name; without it nothing is kept
     from numba.core.caching import CompileResultCacheImpl
@@ -48,9 +47,8 @@ def built_once(build: Callable[P, Built]) -> Callable[P, Built]:
 def cached(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let a compiled function look for its machine code on disk before it compiles, and leave it there.
 
-    What `lean_njit.njit` has decorated is kept as Python calls it.  Returns the same function, also where nothing can
-    be kept: with ``pytensor.config.numba__cache`` off or ``NUMBA_DISABLE_JIT`` set, where it captures something without
-    a key, or where numba has no such cache.
+    Returns the same function, also where nothing can be kept: with ``pytensor.config.numba__cache`` off or
+    ``NUMBA_DISABLE_JIT`` set, where it captures something without a key, or where numba has no such cache.
     """
     compiled: Any = function
     if not is_jitted(compiled) or not config.numba__cache or not hasattr(_written, "rebuild"):
@@ -133,6 +131,11 @@ class _Kept:
         if "0x" in types:  # of a function, whose address says nothing to another process
             return None
         return FOLDER / f"{xxh3_128(f'{self._key} {types}'.encode()).hexdigest()}.code"
+
+
+def argument_types(signature: Any) -> tuple[Any, ...]:
+    """Return the types of the arguments that numba names as a signature or as a tuple of types."""
+    return tuple(getattr(signature, "args", signature))
 
 
 def _can_be_kept(data: Any) -> bool:

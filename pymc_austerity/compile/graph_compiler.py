@@ -51,6 +51,8 @@ class _NumPyLinker(PerformLinker):
 
 #: For what is evaluated a few times, on few rows or on chunks of many: to compile it would take longer.
 BY_NUMPY = Mode(linker=_NumPyLinker(), optimizer="fast_compile").including(_FEW_OPERANDS)
+#: For a large graph that is evaluated once or twice: to rewrite it would take longer.
+AS_WRITTEN = Mode(linker=_NumPyLinker(), optimizer=None).including(_FEW_OPERANDS)
 
 
 def compile_log_density(inputs: Any, outputs: Any, mode: Any = None, **options: Any) -> Any:

@@ -1,13 +1,15 @@
 """``njit`` for code that compiled code calls, and only now and then Python.
 
 To make a function callable from Python and C, numba compiles the unpacking of its tuples of tuples, which took a tenth
-of all compiling before the first draw.
+of all compiling before the first draw.  What Python calls is kept on disk.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 import numba
+
+from pymc_austerity.compile.cache import argument_types, cached
 
 try:  # the class of numba's compiled functions, which has no public name; without it all of them stay numba's own
     from numba.core.registry import CPUDispatcher
@@ -40,6 +42,11 @@ class LeanDispatcher(CPUDispatcher or object):  # type: ignore[misc]
         self.options = options
         self.within = CPUDispatcher(function, {}, {**options, **_NOT_FROM_PYTHON})
 
+    def compile(self, sig: Any) -> Any:
+        """Compile for Python, which calls with arguments of these types, or load what was compiled before."""
+        cached(self)
+        return super().compile(sig)
+
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Compile for compiled code that calls with arguments of these types."""
         return self._for(args).get_call_template(args, kws)
@@ -50,8 +57,3 @@ class LeanDispatcher(CPUDispatcher or object):  # type: ignore[misc]
 
     def _for(self, args: Any) -> Any:
         return super() if tuple(args) in self.signatures else self.within
-
-
-def argument_types(signature: Any) -> tuple[Any, ...]:
-    """Return the types of the arguments that numba names as a signature or as a tuple of types."""
-    return tuple(getattr(signature, "args", signature))

@@ -16,7 +16,6 @@ from pymc_austerity.acceptance import ACCEPT, AcceptanceTest, Moments
 from pymc_austerity.acceptance.moments import NO_SHAPE
 from pymc_austerity.bounds import EvaluateBound, no_bound
 from pymc_austerity.compile.addresses import NOWHERE, addresses, arrays_at
-from pymc_austerity.compile.cache import cached
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.diagnostics.measured_error import Repeats
 from pymc_austerity.diagnostics.row_shape import RowShape, row_shape
@@ -205,4 +204,4 @@ def _compile_repeats(test: AcceptanceTest, rows: RowSource, bound: EvaluateBound
                 partial_rows += outcome.n_rows
         return accepted, exact, both, rows_read, partial, partial_rows
 
-    return cached(loop)
+    return loop

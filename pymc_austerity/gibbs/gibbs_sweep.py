@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_austerity.compile.bounded_integers import integer_below
-from pymc_austerity.compile.cache import built_once, cached
+from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import LinkedBothSides, LinkedLogPrior
 
@@ -174,4 +174,4 @@ def build_sweep(log_prior: LinkedLogPrior, both_sides: LinkedBothSides) -> Calla
             theta[d] = value
         return SweepOutcome(theta, changed, n_rows, n_stages, n_full, -1)[:]
 
-    return cached(sweep)
+    return sweep

@@ -12,7 +12,6 @@ from numba.typed import Dict
 from pymc_austerity.acceptance import AcceptanceTest, Reads, ScalableSubsampling
 from pymc_austerity.compile.addresses import Addresses
 from pymc_austerity.compile.by_address import Reached
-from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups.by_group_bounds import RowsByGroupBounds
 from pymc_austerity.groups.group_bounds import no_bounds
 from pymc_austerity.groups.group_conditional import condition_of
@@ -228,7 +227,7 @@ def complete_decider(
         reach_by_group if drawn.reads is Reads.BY_BOUNDS else without_reach, prepared.bounds is not None,
         prepared.steps.normal.size > 0, bool(model.groups.moves_together.any()),
     )  # fmt: skip
-    transition = cached(build_group_transition(parts))
+    transition = build_group_transition(parts)
     decider = GroupDecider(model, test, share, theta0, others, fixed, prepared, parts, transition)
     _warm_up(decider)
     return decider

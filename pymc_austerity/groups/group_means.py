@@ -12,7 +12,6 @@ from itertools import pairwise
 import numpy as np
 from scipy import optimize
 
-from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups.group_expansion import GroupExpansion
 from pymc_austerity.groups.group_mode import (
     GroupCentre,
@@ -101,7 +100,7 @@ def _of_prior(search: GroupSearch, theta: np.ndarray, e: GroupExpansion) -> tupl
     t, model = e.ties, search.model
     of_groups = e.own, e.size, t.at, t.probes, t.weights, t.own_at, t.own, t.between
     at = theta, search.data.others0, model.likelihood.fixed_at(search.data.fixed)
-    slope, curvature, _ = uninterrupted(cached(model.prior.derivatives), *at, *of_groups)
+    slope, curvature, _ = uninterrupted(model.prior.derivatives, *at, *of_groups)
     return slope, curvature
 
 

@@ -13,7 +13,6 @@ from pytensor.gradient import grad
 from pymc_austerity.bounds import RowScale, find_row_scale
 from pymc_austerity.compile.addresses import tuple_of
 from pymc_austerity.compile.by_address import Reached
-from pymc_austerity.compile.cache import cached
 from pymc_austerity.compile.graph_compiler import compile_part, interpret_log_density
 from pymc_austerity.groups.group_conditional import Conditional, build_marginal, condition_of, place_all
 from pymc_austerity.groups.group_density import GroupPrior, GroupPriorLinks, compile_group_prior, parts_of_theta
@@ -126,18 +125,18 @@ class GroupModel:
     def condition(self, theta: np.ndarray, others: np.ndarray, fixed: Fixed, e: GroupExpansion) -> Conditional:
         """Return the normal approximation of all groups given the φ in θ."""
         at = theta, others, self.likelihood.fixed_at(fixed), e
-        return Conditional(*uninterrupted(cached(condition_of(e)), self.links.prior, *at))
+        return Conditional(*uninterrupted(condition_of(e), self.links.prior, *at))
 
     def marginal(
         self, phi: np.ndarray, others: np.ndarray, fixed: Fixed, e: GroupExpansion
     ) -> tuple[float, np.ndarray]:
         """Return the log of the surrogate's marginal at φ, up to a constant, and θ with all groups at their means."""
         at = with_shared(phi, e), others, self.likelihood.fixed_at(fixed), e
-        value, theta = uninterrupted(cached(build_marginal(condition_of(e))), self.links, *at)
+        value, theta = uninterrupted(build_marginal(condition_of(e)), self.links, *at)
         return value, theta
 
     def theta(self, phi: np.ndarray, z: np.ndarray, others: np.ndarray, fixed: Fixed, e: GroupExpansion) -> np.ndarray:
         """Return θ for φ and the z of all groups."""
         theta = with_shared(phi, e)
-        cached(place_all)(theta, z, e, self.condition(theta, others, fixed, e))
+        place_all(theta, z, e, self.condition(theta, others, fixed, e))
         return theta

@@ -11,7 +11,6 @@ import numpy as np
 
 from pymc_austerity.bounds import NoRemainderBoundError
 from pymc_austerity.cholesky import NoFactorError
-from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups.by_group_bounds import draws_nothing
 from pymc_austerity.groups.crossed_means import find_tangent
 from pymc_austerity.groups.group_bounds import GroupBounds, find_group_bounds, no_bounds
@@ -79,7 +78,7 @@ class PreparedGroups(NamedTuple):
     @property
     def nothing_left(self) -> bool:
         """Whether sums over the rows of groups say all that the rows do, so that there is none to draw."""
-        return self.bounds is not None and cached(draws_nothing)(self.bounds.table)
+        return self.bounds is not None and draws_nothing(self.bounds.table)
 
     def draw_shared(self, rng: np.random.Generator, width: float = 1.0) -> np.ndarray:
         """Return a draw of φ from the normal approximation, or one from a wider one."""
@@ -297,7 +296,7 @@ def _check_groups(found: PreparedGroups, model: GroupModel, pair: tuple[np.ndarr
         new, old = model.density.both_sides(moved, theta, others, *fixed, *batch)
         left_new, left = model.seen.both_sides(moved, theta, others, e.centre, *fixed, *batch)
         expected = ((new - left_new) - (old - left)).sum()
-        known = cached(own_changes)(moved, theta, np.array([g]), e)[0]
+        known = own_changes(moved, theta, np.array([g]), e)[0]
         if abs(known - expected) > _RELATIVE_ERROR * (np.abs(new - old).sum() + np.abs(left).sum() + 1):
             raise GroupModeError(
                 f"The expansion of group {g} changes by {known:.6g}, and that of its rows by {expected:.6g}: a "
@@ -313,7 +312,8 @@ def _check_sums(found: PreparedGroups, model: GroupModel, pair: tuple[np.ndarray
     for batch in chunks(found.rows):
         rows_new, rows = model.density.both_sides(new, old, others, *fixed, *batch)
         expected, size = expected + float((rows_new - rows).sum()), size + float(np.abs(rows_new - rows).sum())
-    known = model.seen.known_sum(new, others, found.expansion) - model.seen.known_sum(old, others, found.expansion)
+    known_sum = model.seen.known_sum
+    known = known_sum(new, others, found.expansion) - known_sum(old, others, found.expansion)
     if not abs(known - expected) <= _RELATIVE_ERROR * size:
         raise GroupModeError(
             f"The sum over all rows changes by {expected:.6g}, and by {known:.6g} as it follows from sums over the "

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups.group_expansion import GroupExpansion, grouped_sum
 from pymc_austerity.groups.group_mode import GroupCentre, GroupSearch
 from pymc_austerity.groups.group_pass import without_negative
@@ -57,7 +56,7 @@ def _cloud(search: GroupSearch, of: GroupCentre, rng: np.random.Generator) -> _C
     shared, own = antithetic(rng, of.mean.size), antithetic(rng, e.own.size)
     for of_shared, of_own in zip(shared, own, strict=True):
         theta = search.model.theta(of.mean + of.factor @ of_shared, of_own.reshape(e.own.shape), *at, e)
-        known = float(cached(grouped_sum)(theta, search.data.others0, e))
+        known = float(grouped_sum(theta, search.data.others0, e))
         left.append(search.model.group_pass.value(theta, *at, search.rows) - known)
         thetas.append(theta)
     return _Cloud(np.array(thetas), float(np.std(left)))

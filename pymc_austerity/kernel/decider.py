@@ -16,7 +16,6 @@ from numba import NumbaPerformanceWarning
 from pymc_austerity.acceptance import AcceptanceTest
 from pymc_austerity.bounds import Bound, EvaluateBound
 from pymc_austerity.compile.addresses import Addresses
-from pymc_austerity.compile.cache import cached
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.parts import Compiled, Parts
 from pymc_austerity.kernel.repeated import RepeatedTransition
@@ -196,10 +195,10 @@ def complete(parts: Parts, bound_constants: tuple[Any, ...] | None, compiled: Co
         linked = density.linked(parts.likelihood)
         transition = build_transition(linked, move.propose, test, row_source, evaluate_bound)
         # Python calls them only where a chain is watched and a run is judged.
-        move = replace(move, propose=cached(move.propose))
+        move = replace(move, propose=move.propose)
         decider = Decider(
-            parts, test, move, row_source, density, linked, bound, bound_constants, cached(evaluate_bound),
-            cached(build_offset(linked.log_prior, linked.known_sum)), transition, compiled, proposal,
+            parts, test, move, row_source, density, linked, bound, bound_constants, evaluate_bound,
+            build_offset(linked.log_prior, linked.known_sum), transition, compiled, proposal,
         )  # fmt: skip
         _warm_up(decider)
     return decider

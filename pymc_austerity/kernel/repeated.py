@@ -12,7 +12,7 @@ from numba import TypingError, typeof, types
 
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.compile.by_address import Reached, call_at, reach, returned_by
-from pymc_austerity.compile.cache import built_once, cached
+from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.kernel.transition import Outcome, Transition, TransitionArguments
 from pymc_austerity.likelihood import VECTOR
@@ -82,4 +82,4 @@ def build_loop(*taken: types.Type) -> Callable[..., Any]:
                 going = going and n_made < n_draws
         return thetas[:n_made], numbers[:n_made]
 
-    return cached(repeated)
+    return repeated

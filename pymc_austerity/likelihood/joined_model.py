@@ -25,7 +25,7 @@ from pytensor.tensor.basic import Join, MakeVector
 from pytensor.tensor.elemwise import DimShuffle
 
 from pymc_austerity.compat import replace_parts
-from pymc_austerity.compile.graph_compiler import interpret_log_density
+from pymc_austerity.compile.graph_compiler import AS_WRITTEN, compile_log_density
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood.derived_model import Joined, derived_model
 from pymc_austerity.likelihood.joined_rows import JoinedRows
@@ -152,7 +152,7 @@ def _check(model: Model, found: JoinedModel) -> None:
     """Refuse a joined model whose log density is another than the user's."""
     rng, known = np.random.default_rng(1906), False
     start = {name: np.asarray(value) for name, value in model.initial_point().items()}
-    functions = [interpret_log_density(of.value_vars, [of.logp()]) for of in (model, found.model)]
+    functions = [compile_log_density(of.value_vars, [of.logp()], AS_WRITTEN) for of in (model, found.model)]
     for spread in (_SPREAD, 0.0):
         point = {n: v + spread * rng.standard_normal(v.shape) if v.dtype.kind == "f" else v for n, v in start.items()}
         values = [v.value_vars for v in (model, found.model)], (point, found.point(point))

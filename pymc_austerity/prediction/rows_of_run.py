@@ -16,7 +16,6 @@ from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.argument_kinds import are_numbers, is_whole, short
 from pymc_austerity.blocks import Blocks, BlockTable
-from pymc_austerity.compile.cache import cached
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.diagnostics import SamplingResult
@@ -69,7 +68,7 @@ def _released(of_model: Any) -> Any:
     def of_types(arrays):  # type: ignore[no-untyped-def]
         return np.ascontiguousarray(of_model(*arrays)[0])
 
-    return cached(of_types)
+    return of_types
 
 
 class RowValues:

@@ -11,7 +11,6 @@ import numpy as np
 from numba import types as numba_types
 
 from pymc_austerity.compile.addresses import tuple_of
-from pymc_austerity.compile.cache import cached
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import VECTOR, BothSides, RowLikelihood
@@ -53,7 +52,7 @@ class SizesOfRows:
             new, old = both(theta_new, theta, others, *(inputs + batch))
             return np.ascontiguousarray(new), np.ascontiguousarray(old)
 
-        compiled: Any = cached(of_types)
+        compiled: Any = of_types
         fixed, batch = tuple_of(self.likelihood.fixed), tuple_of(self.likelihood.batches)
         compiled.compile((VECTOR, VECTOR, VECTOR, numba_types.Tuple((VECTOR, *fixed.types)), batch))
         n_inputs = 1 + len(self.fixed)

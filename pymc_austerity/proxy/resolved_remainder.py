@@ -18,7 +18,6 @@ from pytensor.graph.replace import graph_replace
 from scipy import special
 
 from pymc_austerity.compat import pushforward
-from pymc_austerity.compile.cache import cached
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import Density, RowLikelihood
@@ -69,7 +68,7 @@ def compile_resolved_density(density: Density, likelihood: RowLikelihood, order:
                 new = integral
         return new, integral
 
-    return Density(density.log_prior, cached(both_sides), known_sum(order))
+    return Density(density.log_prior, both_sides, known_sum(order))
 
 
 def _rule(order: int) -> tuple[np.ndarray, np.ndarray]:

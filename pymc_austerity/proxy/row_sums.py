@@ -15,7 +15,6 @@ from pytensor.graph.replace import graph_replace
 from pymc_austerity.compat import pushforward
 from pymc_austerity.compile.addresses import tuple_of
 from pymc_austerity.compile.by_address import Reached, call_at, reach
-from pymc_austerity.compile.cache import cached
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import VECTOR, RowLikelihood, row_predictor
@@ -83,7 +82,7 @@ def compile_sums(likelihood: RowLikelihood, compile_kwargs: dict[str, Any]) -> R
         build_hessian = _build_from_entries
     addresses = Derivatives(*[r.address for r in reached])
     return RowSums(
-        cached(_build_sums(tuple_of(data), build_hessian)), addresses, tuple(reached), by_entries=entries is not None
+        _build_sums(tuple_of(data), build_hessian), addresses, tuple(reached), by_entries=entries is not None
     )
 
 

@@ -16,7 +16,7 @@ from scipy import linalg
 from pymc_austerity.compile.addresses import tuple_of
 from pymc_austerity.compile.bounded_integers import integer_below
 from pymc_austerity.compile.by_address import Reached
-from pymc_austerity.compile.cache import built_once, cached, njit_on_disk
+from pymc_austerity.compile.cache import built_once, njit_on_disk
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import Links, RowLikelihood
@@ -141,7 +141,7 @@ def build_evaluation(prior_slope: LinkedPriorSlope) -> Evaluate:
                 slope[c] += pull
         return total, slope
 
-    return cached(evaluate)
+    return evaluate
 
 
 @built_once

@@ -12,7 +12,6 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import pushforward
-from pymc_austerity.compile.cache import cached
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import RowLikelihood, numba_options, row_predictor
@@ -121,7 +120,7 @@ def _through_predictor(
                 X[i, j] = x[j]
         return w, X
 
-    evaluate = cached(weights_and_covariates)
+    evaluate = weights_and_covariates
 
     def add(total: np.ndarray, psi: np.ndarray, data: tuple[np.ndarray, ...], coordinates: np.ndarray) -> None:
         w, X = evaluate(psi, data, coordinates)
@@ -151,4 +150,4 @@ def _along_pairs(
                     total[a, b, c] += found[coordinates[c]]
             first[coordinates[a]] = 0.0
 
-    return cached(along_pairs)
+    return along_pairs

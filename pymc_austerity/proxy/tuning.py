@@ -10,7 +10,7 @@ from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from pymc_austerity.cholesky import NoFactorError, is_positive_definite
-from pymc_austerity.compile.cache import built_once, cached
+from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import Surroundings
@@ -194,4 +194,4 @@ def build_pilot(trajectory: Trajectory) -> RunPilot:
                 draws[i, j] = theta[j]
         return draws
 
-    return cached(run)
+    return run

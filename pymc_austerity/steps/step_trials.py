@@ -25,8 +25,8 @@ from pymc_austerity.steps.group_mh import GroupMH
 from pymc_austerity.steps.groups_of_step import groups_that_pay
 from pymc_austerity.steps.methods import MinibatchBarker, PenaltyMH
 from pymc_austerity.steps.mhss import MHSS
-from pymc_austerity.steps.nuts_pilot import Gradient, nuts_of, pilot_nuts, time_gradient
-from pymc_austerity.steps.recommendation import Recommendation, choose, line_of, table_of
+from pymc_austerity.steps.nuts_pilot import PILOT, Gradient, nuts_of, pilot_nuts, time_gradient
+from pymc_austerity.steps.recommendation import WORTH_OF_EXACT, Recommendation, choose, line_of, table_of
 from pymc_austerity.steps.row_step import RowStep
 from pymc_austerity.tried_setup import SetupTooLongError, Shared, at_most, once, shared_setup
 from pymc_austerity.unsupported_model import UnsupportedModelError
@@ -36,9 +36,9 @@ _log = logging.getLogger("pymc_austerity")
 
 #: Seconds in which NUTS is done before another step is set up.
 _QUICK_NUTS = 10.0
-#: Seconds that building the first step may take in any case, and a further one.
-_SHORT, _SHORTER = 4.0, 2.0
-#: Seconds of all trials, within which a further step is built as long as it takes no longer than the first.
+#: Seconds that building a further step may take in any case.
+_SHORT = 5.0
+#: Seconds of all trials, beyond which no further one begins.
 _IN_ALL = 10.0
 #: Observed variables above which a step takes minutes to compile: each is a graph of its own.
 _MANY_OUTCOMES = 12
@@ -94,11 +94,12 @@ def recommend(
     the trial of that step ended, with the variances of its draws.  Where a gradient takes so long that the pilot would
     end after some twenty draws, it is not run, and NUTS takes *at least* as long as three gradients a draw do.
 
-    Of what need not be tried: `MHSS` where `PenaltyMH` finds no proxy, and where building it takes longer than building
-    `PenaltyMH` did and more than four seconds, or two where all trials have taken eight; a first step where building it takes longer than NUTS would;
-    `MinibatchBarker` unless `PenaltyMH` finds no proxy; any, and NUTS too, where a model has more than twelve observed
-    variables that are not alike, each of which is compiled: then NUTS is named without numbers.  Where they are alike
-    but for their data, NUTS is not timed.
+    Of what need not be tried: `MHSS` where `PenaltyMH` finds no proxy, where building it takes more than twice as long
+    as building `PenaltyMH` did and five seconds, or where building `PenaltyMH` took most of ten; a first step where
+    building it takes longer than NUTS would; a pilot of NUTS where the others took most of ten seconds and are ahead of
+    what it takes at least; `MinibatchBarker` unless `PenaltyMH` finds no proxy; any, and NUTS too, where a model has
+    more than twelve observed variables that are not alike, each of which is compiled: then NUTS is named without
+    numbers.  Where they are alike but for their data, NUTS is not timed.
 
     A trial of 500 draws does not show what a long run does: see `reliability`.
 
@@ -191,8 +192,10 @@ class _Trials:
                 return self._nuts_untried(self.found[-1].remark)
             if self.gradient is not None and nuts.at_least:
                 within = next((c for c in self.found if c.variances is not None and np.isfinite(c.effective_us)), None)
-                with self.phases("Trying NUTS"):
-                    nuts = pilot_nuts(self.model, self.gradient, self.seed, within, insist=True)
+                ahead = np.nanmin([np.inf, *(c.seconds(self.draws) for c in self.found)])
+                if self._has_time_for(PILOT) or not nuts.seconds(self.draws) > WORTH_OF_EXACT * ahead:
+                    with self.phases("Trying NUTS"):
+                        nuts = pilot_nuts(self.model, self.gradient, self.seed, within, insist=True)
         self._note(nuts)
         build = {c.name: partial(_handed_over, c.step, self.model) for c in self.found if c.step is not None}
         if self.gradient is not None:
@@ -233,26 +236,34 @@ class _Trials:
     def _try_steps(self, shared: Shared, nuts: Candidate) -> None:
         longest = np.nan_to_num(nuts.seconds(self.draws), nan=np.inf)
         if groups_that_pay(self.model) is not None:
-            self._try(GroupMH, shared, max(_SHORT, longest))
+            self._try(GroupMH, shared, longest)
             if self.found[-1].step is not None and not self.all_steps:
                 return
-        self._try(PenaltyMH, shared, max(_SHORT, longest))
+        self._try(PenaltyMH, shared, longest)
         first = self.found[-1]
         has_proxy = first.step is not None and (
             first.step.moves_groups or first.step.decider.parts.prepared is not None
         )
         if has_proxy or self.all_steps:
-            left = _IN_ALL - (time.process_time() - self.began)
-            self._try(MHSS, shared, max(_SHORTER, min(max(_SHORT, np.nan_to_num(first.setup)), left)))
+            if not self._has_time_for(first.setup / 2):
+                self._note(
+                    Candidate("MHSS", exact=True, remark=f"not tried: {first.name} took {first.setup:.0f} s to build")
+                )
+            else:
+                self._try(MHSS, shared, 2 * first.setup)
         elif first.step is not None:
             self._note(Candidate("MHSS", exact=True, remark="it needs a proxy, and PenaltyMH found none"))
         if (first.step is not None and not has_proxy) or self.all_steps:
-            self._try(MinibatchBarker, shared, max(_SHORT, longest))
+            self._try(MinibatchBarker, shared, longest)
 
-    def _try(self, make: Callable[..., RowStep], shared: Shared, limit: float) -> None:
+    def _has_time_for(self, seconds: float) -> bool:
+        """Whether something that takes so long may begin; `seconds` that are not a number are none."""
+        return self.all_steps or not time.process_time() - self.began + seconds > _IN_ALL
+
+    def _try(self, make: Callable[..., RowStep], shared: Shared, longest: float) -> None:
         """Build a step within some seconds, and try it."""
         name, exact, start, before = make.__name__, make is MHSS, time.process_time(), shared.saved
-        limit = np.inf if self.all_steps else limit
+        limit = np.inf if self.all_steps else np.nanmax([_SHORT, longest])
         with warnings.catch_warnings(record=True) as caught, quiet(), self.phases(f"Trying {name}"):
             warnings.simplefilter("always")
             try:

@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import re
 from contextlib import nullcontext
 
 import numpy as np
@@ -157,6 +158,7 @@ def test_where_nuts_is_quick_no_other_step_is_set_up(monkeypatch, caplog):
 def test_what_was_built_is_handed_over(slow_nuts, monkeypatch):
     """The step draws what one that is built afresh draws, and `pm.sample` builds nothing again."""
     monkeypatch.setattr(step_trials, "at_most", lambda seconds: nullcontext())  # no build is given up for its time
+    monkeypatch.setattr(step_trials, "_IN_ALL", np.inf)
     model = slope()
     found = pma.recommend(model, progressbar=False)
     assert {"PenaltyMH", "MHSS", "NUTS"} == set(found.table.index)
@@ -193,6 +195,26 @@ def test_a_build_that_takes_long_is_given_up(slow_nuts, monkeypatch):
     found = pma.recommend(slope(), progressbar=False)
     assert found.step == "NUTS"
     assert "given up: building it takes more than" in found.table.loc["PenaltyMH", "remark"]
+
+
+def test_nothing_further_begins_where_the_first_step_took_the_time(slow_nuts, monkeypatch):
+    """Neither `MHSS` nor a pilot of NUTS, whose gradients alone take longer; with `all_steps` both."""
+    calls = []
+    monkeypatch.setattr(step_trials, "_IN_ALL", 0.0)
+    monkeypatch.setattr(step_trials, "time_gradient", lambda model: Gradient(None, 1.0, 1.0))
+    monkeypatch.setattr(step_trials, "MHSS", pma.PenaltyMH)  # a step that is built quickly
+
+    def pilot(model, gradient, *_, insist=False):
+        calls.append(insist)
+        return taking(1e3, 1e6, "NUTS", True, at_least=True)
+
+    monkeypatch.setattr(step_trials, "pilot_nuts", pilot)
+    found = pma.recommend(slope(), progressbar=False)
+    assert re.fullmatch(r"not tried: PenaltyMH took \d+ s to build", found.table.loc["MHSS", "remark"])
+    assert calls == [False]
+    assert found.step == "PenaltyMH"
+    pma.recommend(slope(), all_steps=True, progressbar=False)
+    assert calls == [False, False, True]
 
 
 def test_many_outcomes_are_left_to_nuts(monkeypatch):
