@@ -2,3 +2,5 @@
 
 Imports nothing of the other rooms.
 """
+
+import pymc_austerity.compile.pass_managers  # before anything is compiled

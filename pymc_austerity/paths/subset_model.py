@@ -91,7 +91,8 @@ def subset_model(
     """
     n_rows = _number_of_rows(model, n_rows)
     _refuse_row_parameters(model, n_rows)
-    graph, _ = fgraph_from_model(model)
+    graph, memo = fgraph_from_model(model)
+    dim_lengths = {name: memo.get(dim, dim) for name, dim in model.dim_lengths.items()}
     leaves = _row_arrays(graph, n_rows, row_axes or {})
     arrays = tuple(dict.fromkeys(leaves.values()))
     if not arrays:
@@ -102,9 +103,9 @@ def subset_model(
     # One array decides the length of a subset; all get the same rows.
     first = arrays[0]
     length = first.shared.shape[first.axes[0]]
-    row_dims = [name for name, dim in graph._dim_lengths.items() if int(dim.eval(mode=BY_NUMPY)) == n_rows]
+    row_dims = [name for name, dim in dim_lengths.items() if int(dim.eval(mode=BY_NUMPY)) == n_rows]
     replace: dict[Variable, Variable] = {leaf: array.shared for leaf, array in leaves.items()}
-    replace |= {graph._dim_lengths[name]: length for name in row_dims}
+    replace |= {dim_lengths[name]: length for name in row_dims}
     rebuild = _Rebuild(replace, n_rows, length)
     outputs = [rebuild(out) for out in graph.outputs]
     for out in outputs:
@@ -117,9 +118,9 @@ def subset_model(
     outputs = [out for out in outputs if out not in dropped]
     copy = FunctionGraph(outputs=outputs, clone=False)
     copy._coords = {name: None if name in row_dims else values for name, values in graph._coords.items()}
-    copy._dim_lengths = {name: length if name in row_dims else dim for name, dim in graph._dim_lengths.items()}
-    names = tuple(str(out.name) for out in dropped)
-    return SubsetModel(model_from_fgraph(copy, mutate_fgraph=True), n_rows, arrays, names)
+    built = model_from_fgraph(copy, mutate_fgraph=True)
+    built.dim_lengths.update({name: length if name in row_dims else dim for name, dim in dim_lengths.items()})
+    return SubsetModel(built, n_rows, arrays, tuple(str(out.name) for out in dropped))
 
 
 def observed_lengths(model: Model) -> dict[str, int]:

@@ -24,7 +24,7 @@ ALLOWED = {
     ),
     "numba_funcify_and_cache_key": ("compile/graph_compiler.py", "a graph as PyTensor writes it, and its key"),
     "_coords": ("paths/subset_model.py", "coordinates of the graph of a model"),
-    "_dim_lengths": ("paths/subset_model.py", "lengths of its dimensions"),
+    "_dispose": ("compile/pass_managers.py", "how LLVM's pass managers are freed"),
     "_max_workers": ("paths/workers.py", "how many jobs an executor does at once"),
 }
 #: Modules whose names are public only where their documentation says so, and what it says.
