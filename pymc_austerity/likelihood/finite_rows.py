@@ -17,6 +17,9 @@ MOST_EVALUATED = 500_000
 _CHUNK = 65_536
 _SHOWN = 5
 _MOST_NUMBERS = 8
+#: How far beside the start rows are evaluated again, of unconstrained values: one that multiplies dates in nanoseconds
+#: must not send a rate to infinity, and exp of the shift must differ from 1.
+_BESIDE = 3e-16
 
 _REMEDY = (
     "Look for values that are missing, or that the distribution of their variable cannot give, and impute or correct "
@@ -41,11 +44,11 @@ class RowValues:
         self._function = compile_log_density(inputs, likelihood.row_log_likelihood, mode=BY_NUMPY)
         self._point, self._labels = point, labels
 
-    def __call__(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        """Return ℓ_i of the rows in some arrays."""
+    def __call__(self, arrays: Sequence[np.ndarray], beside: np.ndarray | float = 0.0) -> np.ndarray:
+        """Return ℓ_i of the rows in some arrays, at the point or beside it."""
         theta, others, fixed = self._point
         with np.errstate(all="ignore"):
-            return np.asarray(self._function(theta, others, *fixed, *arrays))
+            return np.asarray(self._function(theta + beside, others, *fixed, *arrays))
 
     def first_not_finite(self, rows: Rows, thorough: bool) -> tuple[int, str] | None:
         """Return the number of the first row without a finite log-likelihood, and what is wrong with it.
@@ -67,24 +70,35 @@ class RowValues:
                 f"test would depend on whether such a row was drawn. {_REMEDY}"
             )
 
-    def _not_finite(self, rows: Rows, thorough: bool) -> list[tuple[int, float]]:
+    def _not_finite(self, rows: Rows, thorough: bool) -> list[tuple[int, str]]:
         numbers = np.arange(len(rows)) if thorough else with_infinite_data(rows)
-        found: list[tuple[int, float]] = []
+        found: list[tuple[int, str]] = []
         for start in range(0, len(numbers), _CHUNK):
             found += self._among(rows, numbers[start : start + _CHUNK], _SHOWN + 1 - len(found))
             if len(found) > _SHOWN:
                 break
         return found
 
-    def _among(self, rows: Rows, numbers: np.ndarray, most: int) -> list[tuple[int, float]]:
-        values = self(rows.take(numbers).arrays)
+    def _among(self, rows: Rows, numbers: np.ndarray, most: int) -> list[tuple[int, str]]:
+        arrays = rows.take(numbers).arrays
+        values, when = self(arrays), ""
+        if np.isfinite(values).all():  # as a gamma density at 0 is where its shape starts at 1, and nowhere else
+            values, when = self._on_both_sides(arrays, values), " as soon as parameters move"
         bad = ~np.isfinite(values)
         if not bad.all() or len(numbers) == 1:
-            return [(int(i), float(v)) for i, v in zip(numbers[bad][:most], values[bad])]
+            return [(int(i), f"{v}{when}") for i, v in zip(numbers[bad][:most], values[bad])]
         # PyMC gives a whole batch no density where a parameter of one of its rows has no valid value.
         half = len(numbers) // 2
         found = self._among(rows, numbers[:half], most)
         return found if len(found) >= most else found + self._among(rows, numbers[half:], most - len(found))
+
+    def _on_both_sides(self, arrays: Sequence[np.ndarray], values: np.ndarray) -> np.ndarray:
+        """Return ℓ_i of the rows where it is not finite on either side of the point, and `values` of the others."""
+        step = _BESIDE * np.maximum(1.0, np.abs(self._point[0]))
+        on_one = self(arrays, step)
+        if np.isfinite(on_one).all():
+            return values
+        return np.where(np.isfinite(on_one) | np.isfinite(self(arrays, -step)), values, on_one)
 
     def _data_of(self, rows: Rows, number: int) -> str:
         told = (f"{label} = {_told(np.ravel(array[number]))}" for label, array in zip(self._labels, rows.arrays))

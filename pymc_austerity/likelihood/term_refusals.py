@@ -12,7 +12,7 @@ from pymc.model import Model
 from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.basic import ExtractDiag
+from pytensor.tensor.basic import AllocDiag, ExtractDiag
 from pytensor.tensor.pad import Pad
 from pytensor.tensor.random.type import RandomGeneratorType
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
@@ -175,6 +175,13 @@ def said_of_part(variables: Sequence[Variable], n_rows: int, stop: Iterable[Vari
                 "the diagonal of a product of matrices is taken (as in pt.diag(A @ B)), which multiplies every row "
                 "with every other to keep one entry for each. Write (A * B.T).sum(axis=1), which is the same"
             )
+        if var.owner is not None and isinstance(var.owner.op, AllocDiag):
+            sources = [array_of(v).shape for v in variables_in(var.owner.inputs, stop) if is_array_leaf(v)]
+            if any(n_rows in shape for shape in sources):
+                return (
+                    "a diagonal matrix with an entry for each row is made (as in pt.diag(w) @ x), which has a column "
+                    "for each row, too. Multiply by the entries themselves, w * x or w[:, None] * X, which is the same"
+                )
         if var.owner is None or not isinstance(var.owner.op, Subtensor | AdvancedSubtensor):
             continue
         index = plain_indices(var.owner)[0]

@@ -145,7 +145,7 @@ def stopped_chain(
         f"{what} at the current point {dict(point)} (values in the unconstrained space). "
         "Either the chain starts where the model has no density (see initvals= of pm.sample), or the point was "
         "accepted by batches without that row: the model gives some rows probability zero near its posterior. "
-        "Widen the likelihood (a heavier tail, a bounded link function) or remove the row."
+        "Widen the likelihood (a heavier tail, a bounded link function) or sample with pm.NUTS, which reads every row."
     )
     return _end(message, n_steps, tuning)
 

@@ -18,6 +18,12 @@ UPPER = np.where(DEATH > CENSORED_AT, CENSORED_AT, np.inf)
 COUNT = _rng.poisson(2.0, N)
 
 
+def with_value(values, place, wrong):
+    values = np.array(values)
+    values[place] = wrong
+    return values
+
+
 def some(limit, where):
     return np.where(where, limit, np.inf * np.sign(limit))
 
@@ -61,6 +67,10 @@ TAKEN = {
     "truncated above in no row": truncated(np.full(N, -2.0), np.full(N, np.inf)),
     "truncated above by a scalar infinity": truncated(-2.0, np.inf),
     "truncated logistics": truncated(some(-2.0, X > 0), np.inf, pm.Logistic),
+    "zero of a gamma law of shape 1": lambda: pm.Gamma(
+        "t", 1.0, pm.HalfNormal("r"), observed=with_value(TIME, [5, 8], 0.0)
+    ),
+    "a limit that starts at a row": lambda: pm.Uniform("t", 0, pt.exp(pm.Normal("b")), observed=TIME / TIME.max()),
     "truncated counts": truncated(some(-1.0, X > 0), some(9.0, X > 0.5), pm.Poisson, np.minimum(COUNT, 9)),
 }
 
@@ -87,12 +97,6 @@ def test_infinite_limits_are_taken_with_finite_derivatives(name):
     np.testing.assert_allclose(batch, rows[numbers], rtol=1e-9)
 
 
-def with_value(values, place, wrong):
-    values = np.array(values)
-    values[place] = wrong
-    return values
-
-
 def bernoulli(p, y):
     return lambda: pm.Bernoulli(
         "y", **{p: pm.math.sigmoid(pm.Normal("b") * X) if p == "p" else pm.Normal("b") * X}, observed=y
@@ -117,6 +121,14 @@ NOT_GIVEN = {
     ),
     "all rows": (poisson(-1 - COUNT), r"row 0 .*; row 4 .*; and more rows"),
     "beyond a limit": (truncated(-2.0, with_value(np.full(N, np.inf), 8, -1.9)), r"row 8 \(-inf\) with .*'t' = "),
+    "zero of a gamma law whose shape starts at 1": (
+        lambda: pm.Gamma("y", pm.Exponential("a", 1), pm.HalfNormal("r"), observed=with_value(TIME, [5, 8], 0.0)),
+        r"starts: row 5 \(-?inf as soon as parameters move\) with 'y' of 'y' = 0; row 8",
+    ),
+    "one of a beta law whose shapes start at 1": (
+        lambda: pm.Beta("y", pm.Exponential("a", 1), pm.Exponential("b", 1), observed=with_value(TIME / 4, 5, 1.0)),
+        r"starts: row 5 \(-?inf as soon as parameters move\) with 'y' of 'y' = 1\. Every",
+    ),
     "too far out": (
         lambda: pm.Censored(
             "t", pm.Weibull.dist(3.0, pt.exp(pm.Normal("b") * X)), None, with_value(UPPER, 5, 99.0),

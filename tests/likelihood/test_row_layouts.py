@@ -408,6 +408,7 @@ def test_entries_that_are_repeated_are_to_be_indexed():
         (normal(lambda: pt.pad(pt.as_tensor(X[:-1]) @ beta(), (1, 0))), "rows are padded inside the model"),
         (potential(lambda: -0.5 * (b := beta()) @ (X.T @ X) @ b + b @ (X.T @ Y)), "as a Gram matrix"),
         (normal(lambda: pt.diag(pm.Data("x", X) @ XT) * beta(1)), r"Write \(A \* B.T\).sum\(axis=1\)"),
+        (normal(lambda: pt.diag(pm.Data("w", X[:, 0])) @ (X @ beta())), "Multiply by the entries themselves"),
         (lambda: (beta(), pm.Interpolated("y", np.arange(-9.0, 9), np.ones(18), observed=Y)), "Leave it out"),
         (lambda: pm.Simulator("y", lambda rng, b, size: b + Y, beta(1), observed=Y), "with pm.sample_smc"),
         (lambda: pm.CustomDist("y", X @ beta(), random=lambda mu, rng, size: mu, observed=Y), "no log density of 'y'"),
