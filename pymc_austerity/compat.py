@@ -7,10 +7,12 @@ import numpy as np
 import pytensor.compile.builders as _builders
 import pytensor.gradient as _gradient
 import xarray as xr
+from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.util import get_random_generator
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.op import RandomVariable
 
 try:
     from pytensor.tensor.linalg import SolveBase as SolveBase
@@ -30,9 +32,17 @@ def inner_graph(op: Any) -> tuple[list[Any], list[Any]]:
 
 
 def replace_parts(graph: Variable, mapping: Mapping[Variable, Variable]) -> Variable:
-    """Return a graph with parts of it replaced; PyTensor 2 refuses those that lie behind others that are replaced."""
+    """Return a graph with parts of it replaced, and all else in it as it is.
+
+    PyTensor 2 refuses parts that lie behind others that are replaced, and both versions copy a random variable that
+    shares a constant with one that depends on such a part: those are replaced by themselves.
+    """
     within = set(ancestors([graph], blockers=list(mapping)))
     found = {old: new for old, new in mapping.items() if old in within}
+    if not found:
+        return graph
+    random = [var for var in within if var.owner and isinstance(var.owner.op, RandomVariable | SymbolicRandomVariable)]
+    found |= {rv: rv for rv in random if found.keys().isdisjoint(ancestors([rv]))}
     before = ancestors([i for old in found if old.owner is not None for i in old.owner.inputs])
     behind = {old: found.pop(old) for old in set(before) & set(found)}
     if not behind:

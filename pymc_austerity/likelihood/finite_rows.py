@@ -27,6 +27,15 @@ _REMEDY = (
     "(initval= of a variable, initial_point= of the step)."
 )
 
+#: What all rows read may have no value, whatever the data are.
+_REMEDY_OF_ALL = (
+    " No row has one, so look at what all of them read, too: where all entries of z start at the same value, z / z.std() "
+    "is 0 / 0. Give z other values to start from (initval=); for effects around zero with a scale that is estimated, "
+    'write tau * pm.ZeroSumNormal("z", shape=n_groups).'
+)
+#: Rows that are looked at to say that none has a finite log-likelihood.
+_LOOKED_AT = 50
+
 
 class RowValues:
     """The log-likelihood of rows at one point, to find those where it is not finite.
@@ -65,9 +74,11 @@ class RowValues:
         if found := self._not_finite(rows, thorough):
             told = [f"row {number_in_table(rows, i)} ({v}) with {self._data_of(rows, i)}" for i, v in found[:_SHOWN]]
             told += ["and more rows"] * (len(found) > _SHOWN)
+            some = np.linspace(0, len(rows) - 1, min(_LOOKED_AT, len(rows))).astype(np.int64)
+            none = len(self._among(rows, some, len(some))) == len(some)
             raise UnsupportedModelError(
                 f"Rows of {list(names)} have no finite log-likelihood where sampling starts: {'; '.join(told)}. Every "
-                f"test would depend on whether such a row was drawn. {_REMEDY}"
+                f"test would depend on whether such a row was drawn. {_REMEDY}{_REMEDY_OF_ALL if none else ''}"
             )
 
     def _not_finite(self, rows: Rows, thorough: bool) -> list[tuple[int, str]]:

@@ -204,6 +204,15 @@ def test_rows_read_effects_in_every_spelling(predictor):
     assert all(np.allclose(back[name], user[name], rtol=1e-9, atol=1e-9) for name in user)
 
 
+def test_weights_of_a_mixture_stay_what_they_are_beside_effects():
+    """PyTensor copies the weights, which share a constant with the components, where these are replaced."""
+    with pm.Model() as model:
+        w, z = pm.Dirichlet("w", np.ones(2)), pm.Normal("z", shape=G)
+        mu = pm.Normal("mu", shape=2)[None, :] + (pm.HalfNormal("tau") * z)[GROUP][:, None]
+        pm.NormalMixture("y", w=w, mu=mu, sigma=pm.HalfNormal("s", shape=2), observed=Y)
+    assert read_groups(model).data.coordinates.replaced == ("z",)
+
+
 @pytest.mark.parametrize("predictor", [second_axis, lkj], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("part", ["log_jacobian", "z"])
 def test_wrong_change_of_variables_is_refused(predictor, part, monkeypatch):

@@ -120,6 +120,10 @@ NOT_GIVEN = {
         r"starts: row 11 \(-inf\) with [^;]*= -1[^;]*\. Every",
     ),
     "all rows": (poisson(-1 - COUNT), r"row 0 .*; row 4 .*; and more rows"),
+    "a variable over its own standard deviation": (
+        lambda: pm.Bernoulli("y", logit_p=((z := pm.Normal("z", shape=3)) / z.std())[COUNT % 3], observed=BINARY),
+        r"row 0 .*and more rows.*No row has one.*z / z.std\(\) is 0 / 0",
+    ),
     "beyond a limit": (truncated(-2.0, with_value(np.full(N, np.inf), 8, -1.9)), r"row 8 \(-inf\) with .*'t' = "),
     "zero of a gamma law whose shape starts at 1": (
         lambda: pm.Gamma("y", pm.Exponential("a", 1), pm.HalfNormal("r"), observed=with_value(TIME, [5, 8], 0.0)),
@@ -146,6 +150,7 @@ def test_rows_that_the_model_cannot_give_are_shown(name):
         read(define)
     assert "initval=" in str(error.value)
     assert "emove" not in str(error.value)  # a row may carry the information
+    assert ("No row has one" in str(error.value)) == ("and more rows" in str(error.value))
 
 
 def test_a_prior_without_a_starting_point_is_named():
