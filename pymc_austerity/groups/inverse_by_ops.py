@@ -105,6 +105,22 @@ def _taken_back(node: Apply, own: int, value: Variable) -> tuple[Variable, Varia
     if isinstance(op, Reshape) and own == 0:
         return value.reshape(node.inputs[0].shape, ndim=node.inputs[0].type.ndim), nothing
     if is_product(node) and own == 1 and by_invertible(node):
-        inverse, columns = pt.linalg.inv(given[0]), value.shape[1] if value.type.ndim == 2 else 1
-        return pt.dot(inverse, value), columns * pt.linalg.slogdet(inverse)[1]
+        inverse, log_det = _inverse_of(given[0])
+        return pt.dot(inverse, value), (value.shape[1] if value.type.ndim == 2 else 1) * log_det
     return None
+
+
+def _inverse_of(matrix: Variable) -> tuple[Variable, Variable]:
+    """Return an inverse and the logarithm of its determinant; −∞ where there is none, for which NumPy ends a chain.
+
+    So far out the factor of a covariance may round to zero, or not be finite.
+    """
+    if is_array_leaf(matrix):
+        inverse = pt.linalg.inv(matrix)
+        return inverse, pt.linalg.slogdet(inverse)[1]
+    unit = pt.eye(matrix.shape[0])
+    finite = pt.isfinite(matrix).all()
+    matrix = pt.switch(finite, matrix, unit)
+    log_det = pt.linalg.slogdet(matrix)[1]
+    regular = finite & pt.isfinite(log_det)
+    return pt.linalg.inv(pt.switch(regular, matrix, unit)), pt.switch(regular, -log_det, -np.inf)

@@ -208,7 +208,8 @@ def _default_proposal(dimension: int, prepared: Prepared | None) -> Proposal:
     """Return a walk without a proxy, and with one the cheaper move where the surrogate is as good as normal."""
     if prepared is None:
         return AdaptiveMetropolis() if dimension <= _MAX_DENSE else RandomWalk()
-    return CrankNicolson() if prepared.normality >= _NORMAL_ENOUGH else SurrogateHMC()
+    is_normal = prepared.normality >= _NORMAL_ENOUGH and not prepared.move.scales.place.size
+    return CrankNicolson() if is_normal else SurrogateHMC()
 
 
 def _warm_up(decider: Decider) -> None:

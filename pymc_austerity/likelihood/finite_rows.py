@@ -29,7 +29,7 @@ _REMEDY = (
 
 #: What all rows read may have no value, whatever the data are.
 _REMEDY_OF_ALL = (
-    " No row has one, so look at what all of them read, too: where all entries of z start at the same value, z / z.std() "
+    " No row has one, so look at what all of them read, too: where all entries of z start at one value, z / z.std() "
     "is 0 / 0. Give z other values to start from (initval=); for effects around zero with a scale that is estimated, "
     'write tau * pm.ZeroSumNormal("z", shape=n_groups).'
 )

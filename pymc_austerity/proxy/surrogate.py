@@ -24,6 +24,7 @@ from pymc_austerity.likelihood.linked_functions import LinkedPriorSlope, prior_s
 from pymc_austerity.proxy.expansion import shift_from
 from pymc_austerity.proxy.linear_maps import product, transposed_product
 from pymc_austerity.proxy.linearisation import Linearisation
+from pymc_austerity.proxy.scale_moves import NO_SCALES, ScaleMoves, build_rescaling
 from pymc_austerity.proxy.scaling import Scaling
 
 #: Acceptance rate of the inner trajectories: they cost no rows, so they may be careful.
@@ -64,6 +65,7 @@ class SurrogateState(NamedTuple):
     t: np.ndarray  # shape (1,)
     search: PathSearch
     linearisation: Linearisation  # in place of the likelihood: it steers, and is in no sum that a test uses
+    scales: ScaleMoves = NO_SCALES  # that are moved together with their effects
 
     def with_factor(self, factor: np.ndarray, step_size: float, scaling: Scaling = _UNSCALED) -> SurrogateState:
         """Return the state with another mass matrix, and tuning started anew."""
@@ -146,10 +148,11 @@ def build_evaluation(prior_slope: LinkedPriorSlope) -> Evaluate:
 
 @built_once
 def build_trajectory(surrogate: Evaluate) -> Trajectory:
-    """Compile Hamiltonian transitions on a surrogate."""
+    """Compile Hamiltonian transitions on a surrogate, before or after which scales move together with their effects."""
+    rescale = build_rescaling(surrogate)
 
     @njit
-    def trajectory(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
+    def hamiltonian(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
         step = np.exp(state.log_scale[0])
         path = state.search.lengths[state.search.choice[0]]
         longest = min(_MAX_LEAPFROG, max(1, int(np.ceil(path / step))))
@@ -173,6 +176,20 @@ def build_trajectory(surrogate: Evaluate) -> Trajectory:
         if not log_uniform < log_ratio:  # also where it is not a number
             return theta.copy(), start, start, (np.exp(log_ratio) if np.isfinite(log_ratio) else 0.0)
         return position, start, value, min(1.0, np.exp(log_ratio))
+
+    @njit
+    def trajectory(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
+        if state.scales.place.size == 0:
+            return hamiltonian(rng, theta, state, surroundings)
+        start = surrogate(theta, state.linearisation, surroundings)[0]
+        # One order or the other at random, so that all of it is reversible.
+        first = rng.random() < 0.5
+        if first:
+            theta, _ = rescale(rng, theta, start, state, surroundings)
+        theta, _, value, acceptance = hamiltonian(rng, theta, state, surroundings)
+        if not first:
+            theta, value = rescale(rng, theta, value, state, surroundings)
+        return theta, start, value, acceptance
 
     return trajectory
 

@@ -17,6 +17,7 @@ from pymc_austerity.likelihood import Surroundings
 from pymc_austerity.proxy.linear_maps import WIDE, CompressedRows, dense
 from pymc_austerity.proxy.linearisation import Linearisation
 from pymc_austerity.proxy.log_posterior import LogPosterior
+from pymc_austerity.proxy.scale_moves import NO_SCALES, ScaleMoves, find_scales
 from pymc_austerity.proxy.scaling import Scaling
 from pymc_austerity.proxy.surrogate import (
     INNER_TARGET,
@@ -109,6 +110,7 @@ def tune_moves(
         t=np.zeros(1, np.int64),
         search=path_search([(QUARTER_PERIOD, 1)], d),
         linearisation=linearisation,
+        scales=_scales(posterior, psi, places, -np.diag(hessian)[own] / temperature),
     ).with_factor(root, 0.5, scaling)
     state = start.fresh()
     sd = np.sqrt((start.factor**2).sum(axis=1))
@@ -135,6 +137,13 @@ def tune_moves(
     state.t[0] = 0
     draws = uninterrupted(run_pilot, rng, theta, state, around, _KEPT if d <= WIDE else _KEPT_WIDE)
     return Tuned(start, state, draws)
+
+
+def _scales(posterior: LogPosterior, psi: np.ndarray, places: np.ndarray, of_rows: np.ndarray) -> ScaleMoves:
+    """Return the scales that move together with their effects; none beside variables of other steps."""
+    if psi.size > posterior.full_pass.theta_size:
+        return NO_SCALES
+    return find_scales(posterior.prior, psi, posterior.fixed, places, of_rows)
 
 
 def _normal_of(precision: np.ndarray, slope: np.ndarray, scaling: Scaling) -> tuple[np.ndarray, np.ndarray]:

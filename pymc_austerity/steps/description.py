@@ -7,12 +7,16 @@ import math
 import textwrap
 import warnings
 from collections.abc import Iterable
+from itertools import permutations
 
 import numpy as np
 import pymc as pm
 from pymc.model import Model
 from pymc.util import get_untransformed_name, is_transformed_name
 from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors, apply_ancestors
+
+from pymc_austerity.groups.inverse_by_ops import is_product
 
 #: Columns of a terminal, and variables that are named before the others are counted.
 _WIDTH, _NAMED = 80, 6
@@ -72,6 +76,35 @@ def warn_of_local_scales(model: Model, name: str) -> None:
                 UserWarning,
                 stacklevel=2,
             )
+
+
+def warn_of_estimated_matrices(model: Model, name: str) -> None:
+    """Warn where rows read the product of a square matrix of some variables and of others; `name` is that of the step.
+
+    As ``L @ z`` with the factor L of a covariance that is estimated: the surrogate is quadratic in neither.
+    """
+    free = set(model.free_RVs)
+
+    def read_by(var: Variable) -> list[str]:
+        return [rv.name for rv in model.free_RVs if rv in above(var)]
+
+    def above(var: Variable) -> set[Variable]:
+        return free.intersection(ancestors([var], blockers=free))
+
+    for node in apply_ancestors(model.observed_RVs, blockers=free):
+        for matrix, of in permutations(node.inputs) if is_product(node) else ():
+            rows, columns = matrix.type.shape if matrix.type.ndim == 2 else (None, 0)
+            if rows == columns and above(matrix) and above(of) - above(matrix):
+                warnings.warn(
+                    f"Rows read the product of a matrix that is estimated, of {read_by(matrix)}, and of {read_by(of)}. "
+                    f"No quadratic follows it, and {name}, which makes one decision over all parameters, will hardly "
+                    "move: do not trust its draws without pma.reliability. Sample with pm.NUTS. Or write L @ z as what "
+                    "it is, pm.MvNormal('b', 0, chol=L), and a Gaussian process with a length scale that is estimated "
+                    "as pm.gp.HSGP.",
+                    UserWarning,
+                    stacklevel=2,
+                )
+                return
 
 
 def mention_row_deterministics(model: Model, n_rows: int) -> None:

@@ -23,7 +23,11 @@ from pymc_austerity.proposals import Proposal
 from pymc_austerity.proxy import ProxyPlan
 from pymc_austerity.rows import Uniform, Weighted
 from pymc_austerity.steps.defaults import ProxyChoice, plan_pool, plan_proxy
-from pymc_austerity.steps.description import mention_row_deterministics, warn_of_local_scales
+from pymc_austerity.steps.description import (
+    mention_row_deterministics,
+    warn_of_estimated_matrices,
+    warn_of_local_scales,
+)
 from pymc_austerity.steps.draw_statistics import OF_A_DRAW, OF_GROUPS, OF_MERGED_ROWS
 from pymc_austerity.steps.first_look import look_ahead
 from pymc_austerity.steps.groups_of_step import (
@@ -140,6 +144,7 @@ def build(model: Model, given: Given, one: OneDecision, phases: Phases) -> Built
             hint_at_groups(model, example, given.made_by, because)
         if plan.proxy is not None:
             warn_of_local_scales(read, given.made_by)
+            warn_of_estimated_matrices(model, given.made_by)
         built = _one_decision(read, example, given, plan, one, phases)
     mention_row_deterministics(model, built.decider.n_table)
     return built
