@@ -149,7 +149,7 @@ def _learn(parts: Parts, compiled: Compiled, kept: Kept | None = None) -> Parts:
             parts.fixed, np.concatenate([theta0, parts.others0]), float(parts.temperature.final),
             parts.compile_kwargs, parts.progressbar, compiled.may_bend, kept,
         )  # fmt: skip
-        prepared = plan.prepare(given, stacklevel=_STACKLEVEL)
+        prepared = plan.prepare(given, parts.made_by, parts.test.reads.a_part, _STACKLEVEL)
     if prepared is None or prepared.table is None:
         return replace(parts, prepared=prepared)
     return replace(parts, prepared=prepared, rows=prepared.table.to_read(parts.rows))

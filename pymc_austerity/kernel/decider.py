@@ -194,8 +194,6 @@ def complete(parts: Parts, bound_constants: tuple[Any, ...] | None, compiled: Co
         row_source = row_source.for_points(parts.theta0.size + parts.others0.size)
         linked = density.linked(parts.likelihood)
         transition = build_transition(linked, move.propose, test, row_source, evaluate_bound)
-        # Python calls them only where a chain is watched and a run is judged.
-        move = replace(move, propose=move.propose)
         decider = Decider(
             parts, test, move, row_source, density, linked, bound, bound_constants, evaluate_bound,
             build_offset(linked.log_prior, linked.known_sum), transition, compiled, proposal,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from pymc_austerity.bounds import Bound
+from pymc_austerity.likelihood.moving_support import require_fixed_support
 from pymc_austerity.proxy.centre import ToLearn
 from pymc_austerity.proxy.expansion import CubicExpansion, Expansion, Taylor
 from pymc_austerity.proxy.log_posterior import DiscreteError, NoProxyError
@@ -69,7 +70,7 @@ class ProxyPlan:
         _log.info(f"No proxy: {reason}. Rows are drawn uniformly.")
         return self.without()
 
-    def prepare(self, given: ToLearn, stacklevel: int) -> Prepared | None:
+    def prepare(self, given: ToLearn, made_by: str, a_part_decides: bool, stacklevel: int) -> Prepared | None:
         """Return what is learnt from all rows, or None with a warning that says why there is no proxy."""
         assert self.proxy is not None
         if self.proxy.order == 3 and not self.by_statistics:
@@ -79,6 +80,8 @@ class ProxyPlan:
         except NoProxyError as error:
             if given.kept is not None:  # which the caller can learn without
                 raise
+            if a_part_decides:  # at random, without a proxy that knows the rows next to a limit
+                require_fixed_support(given.likelihood, made_by)
             if self.required:
                 raise UnsupportedModelError(
                     f"proxy={self.proxy} cannot be built for this model: {error}. {self.otherwise}"

@@ -1,0 +1,120 @@
+"""Rows without likelihood beyond a limit: refused where parameters move it and a part of the rows decides."""
+
+import warnings
+
+import numpy as np
+import pymc as pm
+import pytest
+import zoo
+
+import pymc_austerity as pma
+from pymc_austerity.likelihood import moving_support, read_model
+from pymc_austerity.likelihood.moving_support import require_fixed_support
+
+RNG = np.random.default_rng(26)
+Y = RNG.uniform(0.1, 1.9, 500)
+
+
+def uniform():
+    pm.Uniform("y", 0, pm.HalfNormal("limit", 5), observed=Y)
+
+
+def uniform_of_groups():
+    pm.Uniform("y", 0, pm.HalfNormal("limit", 5, shape=5)[np.arange(500) % 5], observed=Y)
+
+
+def truncated():
+    limit = pm.Normal("limit", -3, 1)
+    pm.Truncated("y", pm.Normal.dist(pm.Normal("mean"), 1), lower=limit, observed=Y)
+
+
+def pareto():
+    pm.Pareto("y", pm.HalfNormal("shape", 3), pm.HalfNormal("limit", 2, initval=0.05), observed=Y)
+
+
+def shifted():
+    pm.Potential("y", pm.logp(pm.Exponential.dist(2.0), Y - pm.Normal("limit", 0, 1)).sum())
+
+
+def triangular():
+    limit = pm.HalfNormal("limit", 5)
+    pm.Triangular("y", lower=0, c=limit / 2, upper=limit, observed=Y)
+
+
+MOVING = [uniform, uniform_of_groups, truncated, pareto, shifted, triangular]
+
+
+@pytest.mark.parametrize("define", [uniform, uniform_of_groups, truncated, pareto, shifted])
+@pytest.mark.parametrize("step", [pma.PenaltyMH, pma.MHSS])
+def test_a_limit_that_a_parameter_moves_is_refused(define, step):
+    """Where no proxy is found: the posterior lies against the limit."""
+    with pm.Model() as model:
+        define()
+    with pytest.raises(ValueError, match=rf"{step.__name__}: rows have no likelihood beyond a limit that .*'limit"):
+        step(model=model, progressbar=False)
+
+
+@pytest.mark.slow
+def test_all_rows_may_decide():
+    with pm.Model():
+        uniform()
+        run = pm.sample(
+            2_000, tune=1_000, chains=2, cores=1, step=pma.ExactMH(proxy=None, progressbar=False), random_seed=1,
+            progressbar=False, compute_convergence_checks=False,
+        )  # fmt: skip
+    above = run["posterior"]["limit"].to_numpy() / Y.max() - 1
+    assert above.min() >= 0
+    assert 500 * above.mean() == pytest.approx(1, rel=0.3)  # an exponential law of rate n
+
+
+def fixed_limits():
+    mean = pm.Normal("mean")
+    pm.Truncated("a", pm.Normal.dist(mean, 1), lower=0, upper=2, observed=Y)
+    pm.Gamma("b", pm.HalfNormal("shape"), 1, observed=Y)
+    pm.Uniform("c", 0, 2, observed=Y)
+
+
+def jumps_in_a_mixture():
+    """Beside a normal law no row is without likelihood."""
+    parts = [pm.Uniform.dist(0, pm.HalfNormal("limit", 5)), pm.Normal.dist(0, 3)]
+    pm.Mixture("y", [0.5, 0.5], parts, observed=Y)
+
+
+def number_of_classes():
+    """The length of a vector of parameters is compared with data."""
+    pm.Categorical("y", pm.Dirichlet("p", np.ones(3)), observed=np.arange(500) % 3)
+
+
+FIXED = [fixed_limits, jumps_in_a_mixture, number_of_classes]
+
+
+def refused(model):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        likelihood = read_model(model, model.value_vars, None, None).likelihood
+    try:
+        require_fixed_support(likelihood, "step")
+    except ValueError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("define", FIXED)
+def test_what_has_likelihood_everywhere_is_taken(define):
+    with pm.Model() as model:
+        define()
+    assert not refused(model)
+
+
+@pytest.mark.slow
+def test_no_model_of_the_zoo_is_refused():
+    assert [case.name for case in zoo.SPLIT if refused(case.build())] == []
+
+
+@pytest.mark.parametrize("define", MOVING)
+def test_limits_that_are_not_looked_for_would_be_missed(define, monkeypatch):
+    """Control: with a walk that stops at the first operation, none is found."""
+    monkeypatch.setattr(moving_support, "_conditions", lambda graph: ())
+    with pm.Model() as model:
+        define()
+    assert not refused(model)
