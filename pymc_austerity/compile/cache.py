@@ -64,6 +64,11 @@ def cached(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def n_compiled() -> int:
+    """Return how many functions this process has compiled because they were not on disk."""
+    return _Kept.compiled
+
+
 def njit_on_disk(**options: Any) -> Callable[..., Any]:
     """Decorate a function of a module, which Python calls, as `numba.njit` does, and keep its machine code.
 
@@ -77,6 +82,8 @@ class _Kept:
 
     A folder that is full, foreign or damaged costs time and no more.
     """
+
+    compiled = 0
 
     def __init__(self, key: str) -> None:
         self._key = key
@@ -111,6 +118,7 @@ class _Kept:
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled, where that is possible."""
+        _Kept.compiled += 1
         path = self._path(sig)
         if path is None or not _can_be_kept(data):
             return

@@ -80,7 +80,8 @@ class ProxyPlan:
         except NoProxyError as error:
             if given.kept is not None:  # which the caller can learn without
                 raise
-            if a_part_decides:  # at random, without a proxy that knows the rows next to a limit
+            # At random, without a proxy that knows the rows next to a limit.
+            if a_part_decides and not isinstance(error, DiscreteError):
                 require_fixed_support(given.likelihood, made_by)
             if self.required:
                 raise UnsupportedModelError(

@@ -120,10 +120,8 @@ def _through_predictor(
                 X[i, j] = x[j]
         return w, X
 
-    evaluate = weights_and_covariates
-
     def add(total: np.ndarray, psi: np.ndarray, data: tuple[np.ndarray, ...], coordinates: np.ndarray) -> None:
-        w, X = evaluate(psi, data, coordinates)
+        w, X = weights_and_covariates(psi, data, coordinates)
         for a in range(len(X)):
             total[a, a:, a:] += (X[a:] * (w * X[a])) @ X[a:].T
 

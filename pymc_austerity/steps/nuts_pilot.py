@@ -19,7 +19,7 @@ from pytensor.tensor import TensorConstant, TensorVariable
 from pymc_austerity.steps.candidate import Candidate, effective_share
 
 #: Seconds for which the gradient is timed, and those of a pilot, half of them to tune.
-_TIMED, PILOT = 0.2, 2.5
+_TIMED, _PILOT = 0.2, 2.5
 #: Draws that PyMC tunes NUTS for, and that a pilot makes at most.
 _TUNE, _MOST_DRAWS = 1_000, 500
 #: Gradients of a trajectory on a posterior that is normal and has been scaled: 2² − 1 at least, and as a rule.
@@ -89,7 +89,7 @@ def pilot_nuts(
     The pilot starts where a step that has been tried, `within`, ended, with the variances of its draws. Without one it
     tunes as a chain does, which has to be short, unless the caller does `insist`.
     """
-    too_long = gradient.least * _FEWEST > PILOT if within is not None or insist else gradient.usual * _TUNE > PILOT
+    too_long = gradient.least * _FEWEST > _PILOT if within is not None or insist else gradient.usual * _TUNE > _PILOT
     if too_long:
         return _at_least(gradient)
     start, scaled = model.initial_point(), {}
@@ -101,9 +101,9 @@ def pilot_nuts(
         warnings.simplefilter("ignore")
         nuts = nuts_of(model, gradient, rng=get_random_generator(seed), **scaled)
         most = _TUNE if within is None else _TUNE // 10
-        _, point, tuning = _run(nuts, start, most, 0.5 * PILOT)
+        _, point, tuning = _run(nuts, start, most, 0.5 * _PILOT)
         nuts.stop_tuning()
-        draws, point, drawing = _run(nuts, point, _MOST_DRAWS, 0.5 * PILOT)
+        draws, point, drawing = _run(nuts, point, _MOST_DRAWS, 0.5 * _PILOT)
     n = len(draws)
     if n < _FEWEST:
         return _at_least(gradient)

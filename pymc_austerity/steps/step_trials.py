@@ -16,6 +16,7 @@ from pymc.exceptions import SamplingError
 from pymc.model import Model
 from pytensor.gradient import NullTypeGradError
 
+from pymc_austerity.compile.cache import n_compiled
 from pymc_austerity.diagnostics import not_remembered, remember
 from pymc_austerity.likelihood.joined_model import joined_model
 from pymc_austerity.log import quiet
@@ -25,7 +26,7 @@ from pymc_austerity.steps.group_mh import GroupMH
 from pymc_austerity.steps.groups_of_step import groups_that_pay
 from pymc_austerity.steps.methods import MinibatchBarker, PenaltyMH
 from pymc_austerity.steps.mhss import MHSS
-from pymc_austerity.steps.nuts_pilot import PILOT, Gradient, nuts_of, pilot_nuts, time_gradient
+from pymc_austerity.steps.nuts_pilot import Gradient, nuts_of, pilot_nuts, time_gradient
 from pymc_austerity.steps.recommendation import WORTH_OF_EXACT, Recommendation, choose, line_of, table_of
 from pymc_austerity.steps.row_step import RowStep
 from pymc_austerity.tried_setup import SetupTooLongError, Shared, at_most, once, shared_setup
@@ -38,8 +39,8 @@ _log = logging.getLogger("pymc_austerity")
 _QUICK_NUTS = 10.0
 #: Seconds that building a further step may take in any case.
 _SHORT = 5.0
-#: Seconds of all trials, beyond which no further one begins.
-_IN_ALL = 10.0
+#: Seconds of trials with their code on disk after which no further one begins.
+_ENOUGH = 8.0
 #: Observed variables above which a step takes minutes to compile: each is a graph of its own.
 _MANY_OUTCOMES = 12
 
@@ -95,8 +96,8 @@ def recommend(
     end after some twenty draws, it is not run, and NUTS takes *at least* as long as three gradients a draw do.
 
     Of what need not be tried: `MHSS` where `PenaltyMH` finds no proxy, where building it takes more than twice as long
-    as building `PenaltyMH` did and five seconds, or where building `PenaltyMH` took most of ten; a first step where
-    building it takes longer than NUTS would; a pilot of NUTS where the others took most of ten seconds and are ahead of
+    as building `PenaltyMH` did and five seconds, or where the trials before took eight with their code on disk; a first
+    step where building it takes longer than NUTS would; a pilot of NUTS after eight seconds of trials that are ahead of
     what it takes at least; `MinibatchBarker` unless `PenaltyMH` finds no proxy; any, and NUTS too, where a model has
     more than twelve observed variables that are not alike, each of which is compiled: then NUTS is named without
     numbers.  Where they are alike but for their data, NUTS is not timed.
@@ -175,7 +176,7 @@ class _Trials:
         self.model, self.draws, self.seed, self.all_steps, self.phases = model, draws, seed, all_steps, phases
         self.found: list[Candidate] = []
         self.gradient: Gradient | None = None
-        self.began = time.process_time()
+        self.began, self.compiled = time.process_time(), n_compiled()
 
     def recommend(self) -> Recommendation:
         """Try what has to be tried, and choose."""
@@ -193,7 +194,7 @@ class _Trials:
             if self.gradient is not None and nuts.at_least:
                 within = next((c for c in self.found if c.variances is not None and np.isfinite(c.effective_us)), None)
                 ahead = np.nanmin([np.inf, *(c.seconds(self.draws) for c in self.found)])
-                if self._has_time_for(PILOT) or not nuts.seconds(self.draws) > WORTH_OF_EXACT * ahead:
+                if not (self._time_is_up() and nuts.seconds(self.draws) > WORTH_OF_EXACT * ahead):
                     with self.phases("Trying NUTS"):
                         nuts = pilot_nuts(self.model, self.gradient, self.seed, within, insist=True)
         self._note(nuts)
@@ -245,10 +246,9 @@ class _Trials:
             first.step.moves_groups or first.step.decider.parts.prepared is not None
         )
         if has_proxy or self.all_steps:
-            if not self._has_time_for(first.setup / 2):
-                self._note(
-                    Candidate("MHSS", exact=True, remark=f"not tried: {first.name} took {first.setup:.0f} s to build")
-                )
+            if self._time_is_up():
+                remark = f"not tried: {first.name} took {first.setup:.0f} s to build"
+                self._note(Candidate("MHSS", exact=True, remark=remark))
             else:
                 self._try(MHSS, shared, 2 * first.setup)
         elif first.step is not None:
@@ -256,9 +256,10 @@ class _Trials:
         if (first.step is not None and not has_proxy) or self.all_steps:
             self._try(MinibatchBarker, shared, longest)
 
-    def _has_time_for(self, seconds: float) -> bool:
-        """Whether something that takes so long may begin; `seconds` that are not a number are none."""
-        return self.all_steps or not time.process_time() - self.began + seconds > _IN_ALL
+    def _time_is_up(self) -> bool:
+        """Whether the trials have taken most of ten seconds, with their code on disk, as it is the next time."""
+        taken = time.process_time() - self.began
+        return taken > _ENOUGH and n_compiled() == self.compiled and not self.all_steps
 
     def _try(self, make: Callable[..., RowStep], shared: Shared, longest: float) -> None:
         """Build a step within some seconds, and try it."""
