@@ -23,6 +23,9 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 # The workers are the parallelism; a BLAS pool in each would fight over the same cores.
 export OMP_NUM_THREADS ?= 1
+# The tests build hundreds of models on two versions of PyMC: their machine code is several times what is kept by default,
+# and what one run leaves would be removed before the next run reads it.
+export PYMC_AUSTERITY_CACHE_MB ?= 8000
 
 # A worker keeps the memory that a test has given back: to ask the system for it again took a tenth of the time.
 test test-fast doctest: export MALLOC_TRIM_THRESHOLD_ ?= 1073741824
