@@ -94,8 +94,12 @@ def _logit(p: float) -> tuple[float, float]:
 
 def _sigmoid_derivative(j: int, x: np.ndarray) -> np.ndarray:
     # w = s(1 − s) and d = 1 − 2s, without cancellation in either tail.
-    w, d = special.expit(x) * special.expit(-x), -np.tanh(x / 2)
-    return [w, w * d, w * (1 - 6 * w), w * d * (1 - 12 * w), w * (1 - 30 * w + 120 * w * w)][j - 1]
+    e = np.exp(-np.abs(x))
+    w = e / np.square(1 + e)
+    if j % 2 == 1:
+        return [w, w * (1 - 6 * w), w * (1 - 30 * w + 120 * w * w)][j // 2]
+    d = np.copysign(np.expm1(-np.abs(x)) / (1 + e), -x)
+    return w * d if j == 2 else w * d * (1 - 12 * w)
 
 
 # s(1 − s) at the turning points solves 1 − 6w = 0, 1 − 12w = 0 and 1 − 30w + 120w² = 0.

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+_FLOAT = np.finfo(np.float64)
+
 
 class Interval(NamedTuple):
     """All numbers from `lo` to `hi`, entry by entry; the two are the same array where the number is known."""
@@ -42,10 +44,16 @@ def everything(like: np.ndarray) -> Interval:
     return Interval(np.full(like.shape, -np.inf), np.full(like.shape, np.inf))
 
 
+def _below(x: np.ndarray) -> np.ndarray:
+    """Return what is less than x by a unit in the last place or two; `numpy.nextafter` takes ten times as long."""
+    least = np.minimum(np.abs(x), _FLOAT.max) * _FLOAT.eps + _FLOAT.smallest_subnormal
+    return np.minimum(x - least, _FLOAT.max)
+
+
 def outwards(lo: np.ndarray, hi: np.ndarray) -> Interval:
-    """Return the interval one unit in the last place wider at both ends; where an end is unknown, all numbers."""
+    """Return the interval a unit in the last place wider at both ends; where an end is unknown, all numbers."""
     with np.errstate(over="ignore"):
-        lo, hi = np.nextafter(lo, -np.inf), np.nextafter(hi, np.inf)
+        lo, hi = _below(lo), -_below(-hi)
     unknown = np.isnan(lo) | np.isnan(hi)
     if unknown.any():
         lo, hi = np.where(unknown, -np.inf, lo), np.where(unknown, np.inf, hi)
@@ -77,7 +85,7 @@ def square(a: Interval) -> Interval:
     with np.errstate(over="ignore"):
         ends = np.minimum(np.abs(a.lo), np.abs(a.hi)) ** 2, a.magnitude() ** 2
         lowest = np.where((a.lo <= 0) & (a.hi >= 0), 0.0, ends[0])
-        return Interval(np.maximum(np.nextafter(lowest, -np.inf), 0.0), np.nextafter(ends[1], np.inf))
+        return Interval(np.maximum(_below(lowest), 0.0), -_below(-ends[1]))
 
 
 def hull(a: Interval, b: Interval) -> Interval:
