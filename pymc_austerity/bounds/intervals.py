@@ -7,6 +7,7 @@ by a whole one (Moore, Kearfott and Cloud 2009, chapter 2).
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -72,11 +73,10 @@ def multiply(a: Interval, b: Interval) -> Interval:
         a, b = b, a
     with np.errstate(invalid="ignore", over="ignore"):
         products = [a.lo * b.lo, a.lo * b.hi] if a.is_point else [a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi]
-    lowest, highest = products[0], products[0]
-    for i, product in enumerate(products):
-        if np.isnan(product).any():
-            product = np.where(np.isnan(product), 0.0, product)
-        lowest, highest = (product, product) if i == 0 else (np.minimum(lowest, product), np.maximum(highest, product))
+    lowest, highest = reduce(np.minimum, products), reduce(np.maximum, products)
+    if np.isnan(lowest).any():
+        known = [np.where(np.isnan(product), 0.0, product) for product in products]
+        lowest, highest = reduce(np.minimum, known), reduce(np.maximum, known)
     return outwards(lowest, highest)
 
 
