@@ -7,7 +7,7 @@ and a bijection (Papaspiliopoulos, Roberts and Sköld, Statistical Science 22, 2
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -17,14 +17,13 @@ import pytensor.tensor as pt
 from pymc.model import Model
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Constant, Variable, equal_computations
-from pytensor.graph.traversal import ancestors
 from pytensor.scalar import Add, Sub
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.subtensor import Subtensor
 
 from pymc_austerity.compat import replace_parts
 from pymc_austerity.compile.graph_compiler import interpret_log_density
-from pymc_austerity.groups.effects_read import EffectsRead, axis_entering, effects_read, is_read_by_rows
+from pymc_austerity.groups.effects_read import EffectsRead, axis_entering, distinct, effects_read, is_read_by_rows
 from pymc_austerity.groups.factor import GroupsNotFoundError
 from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between
 from pymc_austerity.groups.scales_on_effects import with_scales_on_effects
@@ -67,16 +66,31 @@ def centred_model(model: Model, *, zero_sums: bool = True) -> CentredModel | Non
     by_source: dict[Variable, list[EffectsRead]] = {}
     for effects in effects_read(model, zero_sums):
         by_source.setdefault(effects.source, []).append(effects)
-    changes = {source: change for source, read in by_source.items() if (change := _change_of(source, read))}
+    changes: dict[Variable, _Change] = {}
+    themselves = {rv: rv for rv in model.basic_RVs}
+    for source, read in by_source.items():
+        # In terms of the effects that are found already: z of `rho * w + sqrt(1 - rho**2) * z`, and b of `t * (a - b)`
+        # beside `s * (a + b)`.
+        graphs = [of.effects for of in read]
+        for known, change in changes.items():
+            graphs = [replace_parts(graph, {**themselves, known: change.inverse}) for graph in graphs]
+        in_new_terms = [replace(of, effects=graph) for of, graph in zip(read, graphs, strict=True)]
+        if (found_change := _change_of(source, in_new_terms)) is not None:
+            changes[source] = found_change
     if not changes:
         return None
-    replaced = _in_new_terms(changes)
+    replaced: dict[Variable, Variable] = {}
+    for source, change in reversed(changes.items()):
+        replaced |= {**change.by_row, source: replace_parts(change.inverse, replaced)}
+    users_effects: dict[Variable, Variable] = {}
+    for change in changes.values():
+        users_effects[change.new] = replace_parts(change.effects, users_effects)
     new, inverses = _model_of(model, changes, replaced)
     names = {source: model.rvs_to_values[source].name for source in changes}
     found = CentredModel(
         new,
         {name: by_source[source][0].source_axis for source, name in names.items()},
-        _map_of(model, {names[source]: change.effects for source, change in changes.items()}),
+        _map_of(model, {names[source]: users_effects[change.new] for source, change in changes.items()}),
         _map_of(new, {names[source]: inverse for source, inverse in inverses.items()}),
         frozenset(name for source, name in names.items() if by_source[source][0].zero_sum),
     )
@@ -111,17 +125,14 @@ def _change_of(source: Variable, read: Sequence[EffectsRead]) -> _Change | None:
         new = pt.TensorType("float64", of.shape)(source.name)
         inverse, log_prior = by_zero_sum(source, of.effects, new)
         return _Change(of.effects, new, inverse, log_prior, {of.read: new if of.index is None else new[of.index]})
-    distinct: list[EffectsRead] = []
-    for of in read:
-        if not any(equal_computations([of.effects], [known.effects]) for known in distinct):
-            distinct.append(of)
+    apart = distinct(read)
     n_groups, *rest = np.moveaxis(np.empty(read[0].source_shape), axis, 0).shape
-    widths, size = [int(np.prod(of.shape[1:], dtype=int)) for of in distinct], int(np.prod(rest, dtype=int))
+    widths, size = [int(np.prod(of.shape[1:], dtype=int)) for of in apart], int(np.prod(rest, dtype=int))
     if sum(widths) != size:
         return None
-    several = len(distinct) > 1
-    effects = pt.concatenate([_by_group(of.effects) for of in distinct], axis=1) if several else distinct[0].effects
-    new = pt.TensorType("float64", (n_groups, size) if several else distinct[0].shape)(source.name)
+    several = len(apart) > 1
+    effects = pt.concatenate([_by_group(of.effects) for of in apart], axis=1) if several else apart[0].effects
+    new = pt.TensorType("float64", (n_groups, size) if several else apart[0].shape)(source.name)
     inverted = _inverse(source, axis, rest, effects, _by_group(new), entry_by_entry=not several)
     if inverted is None:
         return None
@@ -136,7 +147,7 @@ def _change_of(source: Variable, read: Sequence[EffectsRead]) -> _Change | None:
     ends = np.cumsum(widths)
     by_row = {}
     for of in read:
-        k = next(k for k, known in enumerate(distinct) if equal_computations([of.effects], [known.effects]))
+        k = next(k for k, known in enumerate(apart) if equal_computations([of.effects], [known.effects]))
         own = _of_shape(new[:, ends[k] - widths[k] : ends[k]], n_groups, of.shape[1:]) if several else new
         by_row[of.read] = pt.moveaxis(own if of.index is None else own[of.index], 0, of.axis)
     return _Change(effects, new, inverse, log_prior, by_row)
@@ -186,7 +197,8 @@ def _change_by_ops(source: Variable, read: Sequence[EffectsRead]) -> _Change | N
         return None
     new = pt.TensorType("float64", read[0].shape)(source.name)
     inverted = inverse_by_ops(effects, source, new)
-    assert inverted is not None
+    if inverted is None:  # effects that are found already read it too
+        return None
     inverse, log_jacobian = inverted
     by_row = {of.read: pt.moveaxis(new if of.index is None else new[of.index], 0, of.axis) for of in read}
     return _Change(effects, new, inverse, pm.logp(source, inverse).sum() + log_jacobian, by_row)
@@ -246,22 +258,6 @@ def _of_shape(matrix: Variable, n_groups: int, rest: Sequence[int]) -> Variable:
     return matrix.reshape((n_groups, *rest)) if rest else matrix[:, 0]
 
 
-def _in_new_terms(changes: Mapping[Variable, _Change]) -> dict[Variable, Variable]:
-    """Return what takes the place of parts of the user's graphs: effects that rows read, and the replaced variables."""
-    replaced: dict[Variable, Variable] = {}
-    waiting = dict(changes)
-    while waiting:
-        # One whose effects read another variable too is taken back after that: z of `rho * w + sqrt(1 - rho**2) * z`.
-        ready = [of for of in waiting if not (waiting.keys() - {of}) & set(ancestors([waiting[of].inverse]))]
-        if not ready:
-            raise GroupsNotFoundError(
-                f"What the rows read of each of {[of.name for of in waiting]} reads the others too."
-            )
-        source, change = ready[0], waiting.pop(ready[0])
-        replaced |= {**change.by_row, source: replace_parts(change.inverse, replaced)}
-    return replaced
-
-
 def _model_of(
     model: Model, changes: Mapping[Variable, _Change], replaced: Mapping[Variable, Variable]
 ) -> tuple[Model, dict[Variable, Variable]]:
@@ -308,7 +304,7 @@ def _check(model: Model, found: CentredModel) -> None:
     point = {name: value + _SPREAD * rng.standard_normal(value.shape) for name, value in start.items()}
     moved = found.to_effects(point)
     density, new_density = (_value_of(of, at) for of, at in ((model, point), (found.model, moved)))
-    log_jacobian = sum(_log_jacobian(found, name, axis, point) for name, axis in found.replaced.items())
+    log_jacobian = sum(_log_jacobian(found, names, point) for names in _of_same_groups(found, point))
     back = found.from_effects(moved)
     off = max(np.abs(back[name] - point[name]).max(initial=0.0) for name in found.replaced)
     if not abs(density - new_density - log_jacobian) + off <= _RELATIVE_ERROR * (1 + abs(density)):
@@ -325,20 +321,32 @@ def _value_of(model: Model, point: Point) -> float:
     return float(total)
 
 
-def _log_jacobian(found: CentredModel, name: str, axis: int | None, point: Point) -> float:
-    """Return Σ_g log |∂u_g/∂z_g|, from differences: the map is affine in z."""
-    if name in found.zero_sums:
-        axis = None
-    z = point[name][None] if axis is None else np.moveaxis(point[name], axis, 0)
-    n_groups = len(z)
+def _of_same_groups(found: CentredModel, point: Point) -> list[list[str]]:
+    """Return variables that are replaced, those with as many groups together: effects may read several of them."""
+    together: dict[int | str, list[str]] = {}
+    for name, axis in found.replaced.items():
+        by = name if axis is None or name in found.zero_sums else point[name].shape[axis]
+        together.setdefault(by, []).append(name)
+    return list(together.values())
+
+
+def _log_jacobian(found: CentredModel, names: Sequence[str], point: Point) -> float:
+    """Return Σ_g log |∂u_g/∂z_g| of some variables, from differences: the map is affine in z."""
+    axes = [None if name in found.zero_sums else found.replaced[name] for name in names]
+    by_group = [point[n][None] if axis is None else np.moveaxis(point[n], axis, 0) for n, axis in zip(names, axes)]
+    n_groups = len(by_group[0])
+    flat = np.hstack([z.reshape(n_groups, -1) for z in by_group])
+    ends = np.cumsum([z[0].size for z in by_group])
 
     def effects_at(entries: np.ndarray) -> np.ndarray:
-        changed = entries.reshape(z.shape)[0] if axis is None else np.moveaxis(entries.reshape(z.shape), 0, axis)
-        return np.reshape(found.to_effects({**point, name: changed})[name], (n_groups, -1))
+        changed = dict(point)
+        for name, axis, z, own in zip(names, axes, by_group, np.split(entries, ends[:-1], axis=1), strict=True):
+            changed[name] = own.reshape(z.shape)[0] if axis is None else np.moveaxis(own.reshape(z.shape), 0, axis)
+        effects = found.to_effects(changed)
+        return np.hstack([np.reshape(effects[name], (n_groups, -1)) for name in names])
 
-    flat = z.reshape(n_groups, -1)
     columns = [effects_at(flat + one) - effects_at(flat) for one in np.eye(flat.shape[1])]
     matrices = np.stack(columns, axis=-1)
-    if name in found.zero_sums:  # one column fewer
+    if found.zero_sums.issuperset(names):  # one column fewer
         return float(np.linalg.slogdet(matrices.transpose(0, 2, 1) @ matrices)[1].sum() / 2)
     return float(np.linalg.slogdet(matrices)[1].sum())

@@ -14,7 +14,7 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pymc.model import Model
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Apply, Variable, equal_computations
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.tensor.basic import Join
@@ -68,7 +68,7 @@ def effects_read(model: Model, with_zero_sums: bool = True) -> list[EffectsRead]
             clients.setdefault(var, []).append(node)
     free = [rv for rv in model.free_RVs if rv.type.ndim and rv.type.dtype.startswith("float")]
     unbounded = [rv for rv in free if model.rvs_to_transforms[rv] is None]
-    found: dict[Variable, EffectsRead | None] = {}
+    found: dict[Variable, list[EffectsRead]] = {}
     for node in nodes:
         if (taken := _taken_by_group(node)) is not None:
             read, effects = _scaled(node.outputs[0], *taken, clients, terms)
@@ -81,13 +81,45 @@ def effects_read(model: Model, with_zero_sums: bool = True) -> list[EffectsRead]
                     or _part_affine(node.inputs[0], taken[0], sources)
                 )
     zero_sums = [_zero_sum(rv, clients, terms) for rv in free if with_zero_sums and is_zero_sum(model, rv)]
-    by_group = [of for of in (*found.values(), *zero_sums) if of is not None]
-    above = set(ancestors([of.effects for of in by_group], blockers=model.basic_RVs))
+    by_group = [*(of for of in found.values() if of), *([of] for of in zero_sums)]
+    above = set(ancestors([of.effects for (of, *_) in by_group], blockers=model.basic_RVs))
     others = [rv for rv in unbounded if rv not in above]
-    whole = [_read_whole(rv, set(model.free_RVs), clients, terms) for rv in others]
-    affine = list({of.read: of for of in (*by_group, *whole) if of is not None}.values())
-    shapes = _shapes(model, [var for of in affine for var in (of.effects, of.source)])
-    return [replace(of, shape=a, source_shape=b) for of, a, b in zip(affine, shapes[::2], shapes[1::2], strict=True)]
+    whole = [of for rv in others if (of := _read_whole(rv, set(model.free_RVs), clients, terms)) is not None]
+    affine = {of[0].read: of for of in (*by_group, *([of] for of in whole))}
+    variables = dict.fromkeys(var for alike in affine.values() for of in alike for var in (of.effects, of.source))
+    shapes = dict(zip(variables, _shapes(model, list(variables)), strict=True))
+    return _each_its_source(
+        [
+            [replace(of, shape=shapes[of.effects], source_shape=shapes[of.source]) for of in alike]
+            for alike in affine.values()
+        ]
+    )
+
+
+def distinct(read: Sequence[EffectsRead]) -> list[EffectsRead]:
+    """Return effects that are read in several places once."""
+    found: list[EffectsRead] = []
+    for of in read:
+        if not any(equal_computations([of.effects], [known.effects]) for known in found):
+            found.append(of)
+    return found
+
+
+def _each_its_source(found: Sequence[Sequence[EffectsRead]]) -> list[EffectsRead]:
+    """Choose one source of each effects, such that none is the source of more effects than it has entries.
+
+    Effects that are affine in few variables choose first: of ``s * z`` and ``t * (rho * z + w)``, the first takes z.
+    """
+    by_source: dict[Variable, list[EffectsRead]] = {}
+    for alike in sorted(found, key=len):
+        for of in alike:
+            read = [*by_source.get(of.source, ()), of]
+            if sum(np.prod(of.shape) for of in distinct(read)) <= np.prod(of.source_shape):
+                by_source[of.source] = read
+                break
+        else:
+            by_source.setdefault(alike[0].source, []).append(alike[0])
+    return [of for read in by_source.values() for of in read]
 
 
 def _read_whole(
@@ -210,8 +242,9 @@ def _same_for_rows(node: Apply, own: int, others: Sequence[Variable]) -> bool:
 
 def _affine(
     effects: Variable, read: Variable, index: Index | None, axis: int, sources: Sequence[Variable]
-) -> EffectsRead | None:
-    """Return the effects with the first variable that they are affine in, if there is one."""
+) -> list[EffectsRead]:
+    """Return the effects with each variable that they are affine in."""
+    found = []
     for source in sources:
         if _adds_entries(source, effects):
             continue
@@ -221,18 +254,16 @@ def _affine(
             continue
         source_axis = axis_entering(effects, 0, source)
         if source_axis is not None:
-            return EffectsRead(effects, read, index, axis, source, source_axis)
-    return None
+            found.append(EffectsRead(effects, read, index, axis, source, source_axis))
+    return found
 
 
 def _by_ops(
     effects: Variable, read: Variable, index: Index | None, axis: int, sources: Sequence[Variable]
-) -> EffectsRead | None:
-    """Return the effects with the first variable of which they are made op by op, as by running sums."""
-    for source in sources:
-        if inverse_by_ops(effects, source, effects.type()) is not None:
-            return EffectsRead(effects, read, index, axis, source, None)
-    return None
+) -> list[EffectsRead]:
+    """Return the effects with each variable of which they are made op by op, as by running sums."""
+    inverted = [source for source in sources if inverse_by_ops(effects, source, effects.type()) is not None]
+    return [EffectsRead(effects, read, index, axis, source, None) for source in inverted]
 
 
 def _adds_entries(source: Variable, effects: Variable) -> bool:
@@ -243,7 +274,7 @@ def _adds_entries(source: Variable, effects: Variable) -> bool:
     return takes_beside(source, effects, Join) or not computed.issuperset(set_into)
 
 
-def _part_affine(indexed: Variable, effects: Variable, sources: Sequence[Variable]) -> EffectsRead | None:
+def _part_affine(indexed: Variable, effects: Variable, sources: Sequence[Variable]) -> list[EffectsRead]:
     """Return the last such part of what is indexed, a function of which the rows read: η of ``invlogit(η)[g]``.
 
     Its groups lie where those of `effects`, which are what is indexed with the groups first, come from.
@@ -258,10 +289,9 @@ def _part_affine(indexed: Variable, effects: Variable, sources: Sequence[Variabl
             if axis is None:
                 continue
             of = pt.moveaxis(part, axis, 0), part, None, axis, [source]
-            found = _affine(*of) or _by_ops(*of)
-            if found is not None:
+            if found := _affine(*of) or _by_ops(*of):
                 return found
-    return None
+    return []
 
 
 def axis_entering(effects: Variable, at: int, source: Variable) -> int | None:

@@ -114,6 +114,20 @@ def correlated_by_hand():
     return (scales[0] * z)[GROUP] + slopes[GROUP] * X
 
 
+def correlated_in_reverse():
+    """The variable of which both effects are made comes last."""
+    rho, scales = pm.Uniform("rho", -1, 1), pm.HalfNormal("scales", shape=2)
+    own, z = pm.Normal("own", shape=G), pm.Normal("z", shape=G)
+    slopes = scales[1] * (rho * z + pt.sqrt(1 - rho**2) * own)
+    return (scales[0] * z)[GROUP] + slopes[GROUP] * X
+
+
+def sum_and_difference():
+    """Neither of the effects is of one variable alone."""
+    a, b, scales = pm.Normal("a", shape=G), pm.Normal("b", shape=G), pm.HalfNormal("scales", shape=2)
+    return (scales[0] * (a + b))[GROUP] + (scales[1] * (a - b))[GROUP] * X
+
+
 def scale_of_each_group():
     local = pm.HalfCauchy("local", 1, shape=G)
     return (pm.Normal("z", shape=G) * local * pm.HalfNormal("tau"))[GROUP]
@@ -178,7 +192,8 @@ SPELLINGS = {
     scales_of_columns: (["z"], 2), second_axis: (["b"], 2), second_axis_by_parts: (["b"], 2),
     second_axis_transposed: (["b"], 2), second_axis_sliced: (["b"], 2), nested: (["a", "z"], 1),
     with_covariates: (["z"], 1), probability_of_group: (["z"], 1), scale_of_each_group: (["z"], 2),
-    correlated_by_hand: (["own", "z"], 2),
+    correlated_by_hand: (["own", "z"], 2), correlated_in_reverse: (["own", "z"], 2),
+    sum_and_difference: (["a", "b"], 2),
     scaled_after_covariate: (["z"], 1), scaled_with_covariate: (["z"], 1), scaled_memberships: (["z"], 1),
     scaled_difference: (["z"], 1), scaled_sum_of_slopes: (["slopes"], 2),
     joined_to_zeros: (["z"], 2), softmax_of_joined: (["z"], 2), set_beside_zeros: (["z"], 2),
