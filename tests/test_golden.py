@@ -124,17 +124,11 @@ def test_an_allowed_step_that_becomes_refused_is_seen():
     assert golden.differences(refused, {"refused": "TypeError"}) == ["refused: ValueError in place of TypeError"]
 
 
-def test_the_digest_sees_the_last_bit_and_names_and_shapes():
-    found = {"a": np.array([1.0, np.nan, 0.3]), "b": np.array("trust")}
-    same = {"b": np.array("trust"), "a": np.array([1.0, -np.nan, 0.3])}
-    others = [
-        {**found, "a": np.array([1.0, np.nan, np.nextafter(0.3, 1)])},
-        {**found, "b": np.array("do not trust")},
-        {"c": found["a"], "b": found["b"]},
-        {**found, "a": found["a"][None]},
-    ]
-    assert golden.digest(found) == golden.digest(same)
-    assert len({golden.digest(found), *map(golden.digest, others)}) == 5
+def test_the_last_bit_is_seen():
+    found = np.array([1.0, np.nan, 0.3])
+    assert golden.same_bits(found, np.array([1.0, -np.nan, 0.3]))
+    for other in (np.array([1.0, np.nan, np.nextafter(0.3, 1)]), found[None], found.astype("f4")):
+        assert not golden.same_bits(found, other)
 
 
 class Swapped(pma.ExactMH):
@@ -167,4 +161,4 @@ def test_planted_changes_of_a_step_are_seen():
     assert against(run(pma.ExactMH, seed=golden.SEED + 1))
     nudged = run(pma.ExactMH, scale=0.2 * (1 + 1e-12))
     assert against(nudged) == []  # as from another processor
-    assert golden.digest(nudged) != golden.digest(before)
+    assert not all(golden.same_bits(nudged[key], before[key]) for key in before)

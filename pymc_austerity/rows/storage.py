@@ -112,7 +112,7 @@ class Rows:
     reading_passes: ClassVar[float] = 0  # rows are at hand
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "arrays", tuple(_row_contiguous(a) for a in self.arrays))
+        object.__setattr__(self, "arrays", tuple(np.require(a, requirements=["C", "A"]) for a in self.arrays))
 
     def __len__(self) -> int:
         return len(self.arrays[0])
@@ -177,10 +177,6 @@ class Rows:
 
 def _received(arrays: tuple[np.ndarray | SentFile, ...], first: np.ndarray | None) -> Rows:
     return Rows(tuple(map(received, arrays)), first)
-
-
-def _row_contiguous(array: np.ndarray) -> np.ndarray:
-    return np.require(array, requirements=["C", "A"])
 
 
 @njit

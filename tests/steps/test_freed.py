@@ -14,9 +14,7 @@ from pymc_austerity.compile import graph_compiler
 
 N = 600
 BUILD = {
-    "PenaltyMH": pma.PenaltyMH,
     "MHSS": pma.MHSS,
-    "ExactMH": lambda **o: pma.ExactMH(proxy=None, **o),
     "GroupMH": pma.GroupMH,
 }
 

@@ -1,14 +1,8 @@
 """The step methods inside ``pm.sample``: statistics, other steps beside them, new data, states, bad input."""
 
-import logging
-import os
 import re
-import subprocess
-import sys
-import textwrap
 
 import arviz as az
-import cloudpickle
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -111,16 +105,6 @@ def test_sampling_state_continues_bit_for_bit(model, step):
     assert len(np.unique(expected)) > 20
 
 
-def test_a_pickled_step_draws_what_the_step_draws(step):
-    copy, start = cloudpickle.loads(cloudpickle.dumps(step)), {"mu": np.array(0.5)}
-    drawn = []
-    for each in (step, copy):
-        each.start_chain(np.random.default_rng(7))
-        drawn.append(walk(each, start, 50)[0])
-    assert np.array_equal(*drawn)
-    assert len(np.unique(drawn[0])) > 5
-
-
 def test_what_was_sampled_survives_saving(idata, tmp_path):
     idata.to_netcdf(str(tmp_path / "run.nc"))
     loaded = az.from_netcdf(str(tmp_path / "run.nc"))
@@ -149,23 +133,6 @@ def test_the_bar_shows_acceptance_and_rows(step):
     assert shown[39]["acceptance"] == pytest.approx(np.mean([s["accepted"] for s in seen]))
     assert shown[39]["share"] == pytest.approx(np.mean([s["n_rows"] for s in seen]) / 400)
     assert shown[0]["share"] == seen[0]["n_rows"] / 400
-
-
-def test_progress_bar_is_drawn_by_pymc():
-    """In a process of its own: PyMC 5 writes to the stderr that it found when it was imported."""
-    script = """
-    import numpy as np, pymc as pm, pymc_austerity as pma
-
-    with pm.Model():
-        pm.Normal("y", pm.Normal("mu"), 1.0, observed=np.random.default_rng(0).normal(size=400))
-        pm.sample(20, tune=10, chains=2, cores=1, step=pma.ApproxMH(proxy=None, batch_size=50), random_seed=1)
-    """
-    command = [sys.executable, "-c", textwrap.dedent(script)]
-    run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "COLUMNS": "160"}, check=True)
-    drawn = run.stdout + run.stderr
-    assert "Accepted" in drawn
-    assert "Rows read" in drawn
-    assert re.search(r"0\.\d\d +\d+\.\d\d%", drawn)
 
 
 # New data.
@@ -258,40 +225,6 @@ def test_a_stale_value_in_a_compound_step_is_caught():
     assert max(_switch_z(StaleSwitch)) > MAX_Z
 
 
-# Bad input.
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "told"),
-    [
-        ({"epsilon": 0.7}, ValueError, "epsilon=0.7.*between 0 and 0.5.*0.01"),
-        ({"batch_size": 1}, ValueError, "batch_size=1 .*at least 2 rows.*500"),
-        ({"temperature": 0.0}, ValueError, "temperature=0.0.*positive"),
-        ({"proposal": "random walk"}, TypeError, "proposal='random walk' is not a proposal.*RandomWalk"),
-        ({"proposal": pma.RandomWalk(scale=[1.0, 2.0])}, ValueError, r"shape \(2,\).* moves 1 number"),
-        ({"observed": "z"}, ValueError, r"observed=\['z'\].*Choose from y"),
-    ],
-)
-def test_bad_arguments_are_refused_before_sampling(model, arguments, error, told):
-    with pytest.raises(error, match=told):
-        pma.ApproxMH(proxy=None, model=model, **arguments)
-
-
-def test_a_model_without_rows_is_refused():
-    with pm.Model() as model:
-        pm.Normal("x")
-    with pytest.raises(ValueError, match="no observed variable.*pm.NUTS"):
-        pma.ApproxMH(proxy=None, model=model)
-
-
-@pytest.mark.slow
-def test_large_constants_build_without_a_warning():
-    with pm.Model() as model:
-        beta = pm.Normal("beta", shape=8)
-        pm.Bernoulli("y", logit_p=ROWS[:8] * np.ones((20_000, 8)) @ beta, observed=np.zeros(20_000))
-    assert [pma.ExactMH(proxy=None, model=model).name for _ in range(2)] == ["exact_mh"] * 2
-
-
 # Points without a finite density.
 
 
@@ -306,24 +239,6 @@ def _bounded_model(rows):
 @pytest.fixture(scope="module")
 def bounded_step():
     return pma.ExactMH(proxy=None, model=_bounded_model(np.linspace(-0.1, 0.1, 50)), proposal=Toggle(), rng=0)
-
-
-def test_a_proposal_where_a_row_is_impossible_is_rejected(bounded_step):
-    point, (stat,) = bounded_step.step({"mu": np.array(0.0)})
-    assert point["mu"] == 0
-    assert not stat["accepted"]
-    assert stat["log_ratio"] == -np.inf
-    assert stat["n_rows"] == 50
-
-
-def test_no_row_is_read_without_prior_density():
-    with pm.Model() as model:
-        mu = pm.Normal("mu", 0, 1)
-        pm.Potential("no_ones", pm.math.log(1 - mu))
-        pm.Normal("y", mu, 1, observed=ROWS)
-    point, (stat,) = pma.ExactMH(proxy=None, model=model, proposal=Toggle(), rng=0).step({"mu": np.array(0.0)})
-    assert point["mu"] == 0
-    assert (stat["accepted"], stat["n_rows"], stat["log_ratio"]) == (False, 0, -np.inf)
 
 
 def test_an_impossible_first_point_is_shown(bounded_step):
@@ -358,15 +273,6 @@ def test_while_it_tunes_a_chain_that_stops_promises_no_draws(bounded_step, caplo
     assert "the draws so far are returned" not in caplog.text
 
 
-def test_the_same_model_samples_on_where_every_row_is_possible():
-    rows = np.append(np.random.default_rng(6).uniform(-0.3, 0.3, size=999), 0.45)
-    with _bounded_model(rows):
-        step = pma.ExactMH(proxy=None, proposal=pma.RandomWalk(scale=0.02))
-        idata = pm.sample(500, tune=0, chains=1, step=step, initvals={"mu": 0.0}, **QUIET)
-    assert idata.posterior["mu"].shape == (1, 500)
-    assert float(idata.posterior["mu"].min()) >= -0.05
-
-
 def test_an_unknown_argument_is_refused():
     with (
         _bounded_model(ROWS),
@@ -388,15 +294,3 @@ def test_set_up_says_what_it_waited_for_and_for_how_long(capfd, caplog):
     assert step.decider.parts.progressbar
     assert not quiet.decider.parts.progressbar
     assert re.search(r"ExactMH set up in \d+\.\d s \(reading the model \d+\.\d s, compiling", caplog.text)
-
-
-def test_set_up_is_quiet_where_pymc_is(caplog):
-    logger = logging.getLogger("pymc")
-    level = logger.level
-    try:
-        logger.setLevel(logging.ERROR)
-        with _bounded_model(np.linspace(-0.1, 0.1, 50)):
-            step = pma.ExactMH(proxy=None, proposal=pma.RandomWalk(scale=0.02))
-    finally:
-        logger.setLevel(level)
-    assert not step.decider.parts.progressbar

@@ -12,7 +12,6 @@ import time
 import weakref
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from copy import copy
-from importlib.metadata import version
 from multiprocessing import active_children, get_context
 
 import numpy as np
@@ -84,19 +83,6 @@ def test_a_memory_map_travels_with_its_rows(tmp_path):
 
 
 @pytest.mark.slow
-def test_spawned_processes_draw_what_chains_in_turn_draw(step_and_model, in_turn):
-    """By a fork server; by spawning below, with a proxy."""
-    assert np.array_equal(_draws(step_and_model, cores=2, mp_ctx="forkserver"), in_turn)
-
-
-def test_two_and_four_processes_draw_what_four_chains_in_turn_draw(step_and_model):
-    in_turn = _draws(step_and_model, cores=1, chains=4)
-    assert in_turn.shape[1] == len({tuple(mu) for mu in in_turn[0]}) == 4
-    for cores in (2, 4):
-        assert np.array_equal(_draws(step_and_model, cores=cores, chains=4, mp_ctx="fork"), in_turn)
-
-
-@pytest.mark.slow
 def test_a_proxy_travels_to_other_processes():
     rng = np.random.default_rng(2)
     x = rng.normal(size=800)
@@ -118,13 +104,12 @@ def _built(kind):
     return model, step
 
 
-@pytest.mark.parametrize("kind", [pma.ExactMH, pma.PenaltyMH])
-def test_a_process_keeps_no_model(kind):
+def test_a_process_keeps_no_model():
     def code():
         gc.collect()
         return sum(type(o) in (CPUDispatcher, LeanDispatcher) for o in gc.get_objects())
 
-    model, step = _built(kind)
+    model, step = _built(pma.PenaltyMH)
     decider = step.decider
     del step
     gc.collect()
@@ -134,7 +119,7 @@ def test_a_process_keeps_no_model(kind):
     before = code()
     assert [o() for o in gone] == [None] * 3
     for _ in range(2):
-        _built(kind)
+        _built(pma.PenaltyMH)
     assert code() == before
 
 
@@ -154,22 +139,6 @@ def test_a_thread_whose_chain_was_replaced_is_refused(step_and_model):
         other.submit(step.step, point).result()
     begin_and_draw()
     assert len(step.step(point)) == 2
-
-
-@pytest.mark.skipif(version("pytensor") < "3", reason="functions of PyTensor 2 are not made for several threads")
-def test_one_step_in_four_threads_draws_or_says_why_not(step_and_model, in_turn):
-    def sampled(_):
-        try:
-            return _draws(step_and_model, cores=1)
-        except SamplingError as error:
-            return str(error)
-
-    with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(sampled, range(4)))
-    kept = [draws for draws in found if not isinstance(draws, str)]
-    assert kept
-    assert all(draws.shape == in_turn.shape for draws in kept)
-    assert all("Build a step for each thread" in said for said in found if isinstance(said, str))
 
 
 def test_a_step_for_each_thread_draws_what_chains_in_turn_draw(step_and_model, in_turn):
