@@ -13,6 +13,9 @@ from evidence import MAX_Z, moment_z
 from grouped import check_ratio
 
 import pymc_austerity as pma
+from pymc_austerity.groups import elimination
+from pymc_austerity.groups.crossed_means import along_tangent, no_tangent
+from pymc_austerity.groups.group_conditional import whiten
 from pymc_austerity.groups.shared_move import adapt_shared
 from pymc_austerity.kernel import pack_generators
 from pymc_austerity.likelihood import with_blocks
@@ -74,6 +77,14 @@ def decider(model):
 
 
 @pytest.fixture(scope="module")
+def searching(model):
+    """Where so many effects are too many to eliminate the others, and joint means are searched for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(elimination, "MOST_LEFT", 0)
+        return pma.GroupMH(test=pma.Exact(), refreshed=0.5, model=model, rng=1, progressbar=False).decider
+
+
+@pytest.fixture(scope="module")
 def law():
     return expected()
 
@@ -118,6 +129,77 @@ def test_both_factors_are_found(decider):
     assert len(shifts) == 2
     for shift, effects in zip(shifts, (np.arange(3, 3 + G), np.arange(3 + 2 * G, 3 + 2 * G + H)), strict=True):
         assert np.array_equal(np.flatnonzero(shift), np.r_[0, effects])
+
+
+def _means(decider, theta, e):
+    return decider.model.condition(theta, decider.others, decider.fixed, e).mean
+
+
+def test_joint_means_are_those_of_the_normal_law(searching):
+    """Of the rows' own scale, which does not depend on what the groups are: a dense system at three φ."""
+    decider, rng = searching, np.random.default_rng(5)
+    e = decider.prepared.expansion._replace(tangent=decider.prepared.steering.tangent)
+    searched, apart = e._replace(tangent=no_tangent()), np.zeros_like(e.cell_start)
+    for _ in range(3):
+        theta = e.centre.copy()
+        theta[:3] = rng.normal(0, 0.3, 3)
+        design = DESIGN[:, 1:]
+        precision = design.T @ design + np.diag(_precision(*theta[1:3])[1:])
+        exact = np.linalg.solve(precision, design.T @ (Y - theta[0]))
+        found = _means(decider, theta, searched)
+        assert np.r_[found[:G, 0], found[:G, 1], found[G:, 0]] == pytest.approx(exact, abs=1e-3)
+        near = _means(decider, theta, e)
+        off = np.r_[near[:G, 0], near[:G, 1], near[G:, 0]] - exact
+        assert np.sqrt(off @ precision @ off) < 0.3
+        without = searched._replace(cell_with=e.cell_with[:0], cell_start=apart)
+        assert np.abs(_means(decider, theta, without) - found).max() > 0.05
+
+
+def test_joint_means_lie_near_their_plane(searching):
+    decider = searching
+    e, prepared = decider.prepared.steering, decider.prepared
+    theta = e.centre.copy()
+    theta[e.shared] = prepared.mean
+    exact = _means(decider, theta, e._replace(tangent=no_tangent()))
+    assert np.array_equal(e.tangent.at, prepared.mean)
+    assert np.abs(_means(decider, theta, e) - exact).max() < 1e-9
+    # A standard deviation away the plane is nearer than the means at the centre.
+    theta[e.shared] += prepared.factor @ np.ones(3) / np.sqrt(3)
+    there = _means(decider, theta, e._replace(tangent=no_tangent())) - e.centre[e.own]
+    there[G:, 1] = 0
+    plane = along_tangent(theta[e.shared], e.tangent)
+    assert np.abs(plane - there).max() < np.abs(e.tangent.shift - there).max() / 3
+
+
+@pytest.mark.parametrize("begins", ["at the centre", "at the last"])
+def test_carried_moves_keep_every_z_where_means_are_searched(searching, begins):
+    """The search begins at the same means for every φ, so that it has something left to do.
+
+    Planted: it begins where the one before it ended.
+    """
+    decider = searching
+    e, data, looks = decider.prepared.steering, decider.data(), decider.looks_of_large()
+    still = e.tangent._replace(slope=np.zeros_like(e.tangent.slope))
+    moving, inside = still._replace(shift=still.shift.copy()), np.arange(e.own.shape[1]) < e.size[:, None]
+    data = data._replace(steering=e._replace(tangent=moving))
+
+    def z(theta):
+        fresh = e._replace(tangent=still)
+        return whiten(theta, e, decider.model.condition(theta, decider.others, decider.fixed, fresh))
+
+    rng = np.random.default_rng(11)
+    generators, state, theta, changes = pack_generators(*rng.spawn(3)), decider.new_state(), decider.start(rng), []
+    for _ in range(40):
+        new = decider.move(theta, data, state, looks, generators)[0]
+        changes += [np.abs(z(new.theta) - z(theta)).max()] if new.accepted else []
+        theta = new.theta
+        if begins == "at the last":
+            moving.shift[inside] = (state.mean - e.centre[e.own])[inside]
+    assert len(changes) > 5
+    if begins == "at the last":
+        assert np.median(changes) > 1e-4
+    else:
+        assert max(changes) < 1e-8
 
 
 def test_ratio_about_the_centre_has_densities_and_jacobian(decider, model):

@@ -68,6 +68,72 @@ def test_a_planted_bias_is_seen(monkeypatch, where, name, planted):
         assert_unbiased(z_scores())
 
 
+def squared_errors(sizes):
+    """E|φ_n − φ_N|² for n rows drawn without replacement: spread plus squared shrinkage."""
+    n = np.array(sizes, dtype=float)
+    spread = n * X.var(ddof=1) * (1 - n / N_ROWS) / (n + SHRINK) ** 2
+    return spread + (n * X.mean() / (n + SHRINK) - FULL) ** 2
+
+
+def variance_error(replicates, expected):
+    """Deviation of a sample variance from `expected`, in its own standard errors."""
+    squares = (replicates - replicates.mean()) ** 2
+    return (squares.mean() - expected) / (squares.std() / np.sqrt(len(squares)))
+
+
+@pytest.mark.slow
+def test_variance_is_that_of_lemma_1():
+    result = run(replications=20_000)
+    law = Truncation(tuple(result.batch_size.values), 0.5)
+    expected = law.variance_by_level(squared_errors(law.sizes)).sum()
+    assert abs(variance_error(result.replicate.values, expected)) < 3.9
+    # Negative controls: the formula with P(T = t), and without the shrinkage part of the error.
+    wrong = (squared_errors(law.sizes)[:-1] * np.abs(np.diff(1 / law.probability))).sum()
+    assert abs(variance_error(result.replicate.values, wrong)) > 3.9
+    n = np.array(law.sizes, dtype=float)
+    wrong = law.variance_by_level(n * X.var() * (1 - n / N_ROWS) / (n + SHRINK) ** 2).sum()
+    assert abs(variance_error(result.replicate.values, wrong)) > 3.9
+
+
+def fresh_rows(rows, rng):
+    """Ignore the nested subset and draw another of its size."""
+    return posterior_mean(rng.choice(N_ROWS, len(rows), replace=False))
+
+
+@pytest.mark.slow
+def test_independent_subsets_within_a_path_change_nothing():
+    """By Lemma 1 the variance rests on E|φ_t − φ_N|² alone, however the φ_t hang together."""
+    result = run(fresh_rows, replications=20_000)
+    law = Truncation(tuple(result.batch_size.values), 0.5)
+    assert abs(variance_error(result.replicate.values, law.variance_by_level(squared_errors(law.sizes)).sum())) < 3.9
+    assert abs(float((result.estimate[-1] - FULL) / result.standard_error[-1])) < 3.9
+
+
+@pytest.mark.slow
+def test_unrelated_differences_are_unbiased_and_vary_more(monkeypatch):
+    """Each difference φ_t − φ_{t−1} from two subsets of its own: terms no longer cancel along the path."""
+    rng = np.random.default_rng(17)
+
+    def telescope_afresh(path, law):
+        values = list(path)
+        total = values[0]
+        for before, value, tail in zip(law.sizes, values[1:], law.tail[1:]):
+            total = total + (value - X[rng.choice(N_ROWS, before, replace=False)].mean()) / tail
+        return np.asarray(total)
+
+    def mean(rows):
+        return X[rows].mean()
+
+    nested = run(mean, replications=20_000)
+    monkeypatch.setattr(replication, "telescope", telescope_afresh)
+    apart = run(mean, replications=20_000)
+    assert abs(float((apart.estimate[-1] - X.mean()) / apart.standard_error[-1])) < 3.9
+    n = nested.batch_size.values
+    expected = Truncation(tuple(n), 0.5).variance_by_level(X.var(ddof=1) * (1 / n - 1 / N_ROWS)).sum()
+    assert abs(variance_error(nested.replicate.values, expected)) < 3.9
+    assert variance_error(apart.replicate.values, 1.5 * expected) > 3.9
+
+
 def test_subsets_are_nested_and_fresh_in_each_replication():
     seen = []
 

@@ -1,6 +1,10 @@
 """The step methods inside ``pm.sample``: statistics, other steps beside them, new data, states, bad input."""
 
+import os
 import re
+import subprocess
+import sys
+import textwrap
 
 import arviz as az
 import numpy as np
@@ -135,6 +139,23 @@ def test_the_bar_shows_acceptance_and_rows(step):
     assert shown[0]["share"] == seen[0]["n_rows"] / 400
 
 
+def test_progress_bar_is_drawn_by_pymc():
+    """In a process of its own: PyMC 5 writes to the stderr that it found when it was imported."""
+    script = """
+    import numpy as np, pymc as pm, pymc_austerity as pma
+
+    with pm.Model():
+        pm.Normal("y", pm.Normal("mu"), 1.0, observed=np.random.default_rng(0).normal(size=400))
+        pm.sample(20, tune=10, chains=2, cores=1, step=pma.ApproxMH(proxy=None, batch_size=50), random_seed=1)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "COLUMNS": "160"}, check=True)
+    drawn = run.stdout + run.stderr
+    assert "Accepted" in drawn
+    assert "Rows read" in drawn
+    assert re.search(r"0\.\d\d +\d+\.\d\d%", drawn)
+
+
 # New data.
 
 
@@ -225,6 +246,16 @@ def test_a_stale_value_in_a_compound_step_is_caught():
     assert max(_switch_z(StaleSwitch)) > MAX_Z
 
 
+# Bad input.
+
+
+def test_a_model_without_rows_is_refused():
+    with pm.Model() as model:
+        pm.Normal("x")
+    with pytest.raises(ValueError, match="no observed variable.*pm.NUTS"):
+        pma.ApproxMH(proxy=None, model=model)
+
+
 # Points without a finite density.
 
 
@@ -239,6 +270,24 @@ def _bounded_model(rows):
 @pytest.fixture(scope="module")
 def bounded_step():
     return pma.ExactMH(proxy=None, model=_bounded_model(np.linspace(-0.1, 0.1, 50)), proposal=Toggle(), rng=0)
+
+
+def test_a_proposal_where_a_row_is_impossible_is_rejected(bounded_step):
+    point, (stat,) = bounded_step.step({"mu": np.array(0.0)})
+    assert point["mu"] == 0
+    assert not stat["accepted"]
+    assert stat["log_ratio"] == -np.inf
+    assert stat["n_rows"] == 50
+
+
+def test_no_row_is_read_without_prior_density():
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, 1)
+        pm.Potential("no_ones", pm.math.log(1 - mu))
+        pm.Normal("y", mu, 1, observed=ROWS)
+    point, (stat,) = pma.ExactMH(proxy=None, model=model, proposal=Toggle(), rng=0).step({"mu": np.array(0.0)})
+    assert point["mu"] == 0
+    assert (stat["accepted"], stat["n_rows"], stat["log_ratio"]) == (False, 0, -np.inf)
 
 
 def test_an_impossible_first_point_is_shown(bounded_step):
@@ -271,6 +320,15 @@ def test_while_it_tunes_a_chain_that_stops_promises_no_draws(bounded_step, caplo
         bounded_step.step({"mu": np.array(3.0)})
     assert "while this chain was tuning: only chains that had finished tuning have draws to return" in caplog.text
     assert "the draws so far are returned" not in caplog.text
+
+
+def test_the_same_model_samples_on_where_every_row_is_possible():
+    rows = np.append(np.random.default_rng(6).uniform(-0.3, 0.3, size=999), 0.45)
+    with _bounded_model(rows):
+        step = pma.ExactMH(proxy=None, proposal=pma.RandomWalk(scale=0.02))
+        idata = pm.sample(500, tune=0, chains=1, step=step, initvals={"mu": 0.0}, **QUIET)
+    assert idata.posterior["mu"].shape == (1, 500)
+    assert float(idata.posterior["mu"].min()) >= -0.05
 
 
 def test_an_unknown_argument_is_refused():

@@ -12,6 +12,7 @@ import time
 import weakref
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from copy import copy
+from importlib.metadata import version
 from multiprocessing import active_children, get_context
 
 import numpy as np
@@ -82,6 +83,13 @@ def test_a_memory_map_travels_with_its_rows(tmp_path):
         pma.ApproxMH(proxy=None, model=model)
 
 
+def test_two_and_four_processes_draw_what_four_chains_in_turn_draw(step_and_model):
+    in_turn = _draws(step_and_model, cores=1, chains=4)
+    assert in_turn.shape[1] == len({tuple(mu) for mu in in_turn[0]}) == 4
+    for cores in (2, 4):
+        assert np.array_equal(_draws(step_and_model, cores=cores, chains=4, mp_ctx="fork"), in_turn)
+
+
 @pytest.mark.slow
 def test_a_proxy_travels_to_other_processes():
     rng = np.random.default_rng(2)
@@ -139,6 +147,22 @@ def test_a_thread_whose_chain_was_replaced_is_refused(step_and_model):
         other.submit(step.step, point).result()
     begin_and_draw()
     assert len(step.step(point)) == 2
+
+
+@pytest.mark.skipif(version("pytensor") < "3", reason="functions of PyTensor 2 are not made for several threads")
+def test_one_step_in_four_threads_draws_or_says_why_not(step_and_model, in_turn):
+    def sampled(_):
+        try:
+            return _draws(step_and_model, cores=1)
+        except SamplingError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(sampled, range(4)))
+    kept = [draws for draws in found if not isinstance(draws, str)]
+    assert kept
+    assert all(draws.shape == in_turn.shape for draws in kept)
+    assert all("Build a step for each thread" in said for said in found if isinstance(said, str))
 
 
 def test_a_step_for_each_thread_draws_what_chains_in_turn_draw(step_and_model, in_turn):
