@@ -86,14 +86,7 @@ def effects_read(model: Model, with_zero_sums: bool = True) -> list[EffectsRead]
     others = [rv for rv in unbounded if rv not in above]
     whole = [of for rv in others if (of := _read_whole(rv, set(model.free_RVs), clients, terms)) is not None]
     affine = {of[0].read: of for of in (*by_group, *([of] for of in whole))}
-    variables = dict.fromkeys(var for alike in affine.values() for of in alike for var in (of.effects, of.source))
-    shapes = dict(zip(variables, _shapes(model, list(variables)), strict=True))
-    return _each_its_source(
-        [
-            [replace(of, shape=shapes[of.effects], source_shape=shapes[of.source]) for of in alike]
-            for alike in affine.values()
-        ]
-    )
+    return _each_its_source(_of_shapes(model, list(affine.values())))
 
 
 def distinct(read: Sequence[EffectsRead]) -> list[EffectsRead]:
@@ -118,7 +111,8 @@ def _each_its_source(found: Sequence[Sequence[EffectsRead]]) -> list[EffectsRead
                 by_source[of.source] = read
                 break
         else:
-            by_source.setdefault(alike[0].source, []).append(alike[0])
+            for of in alike[:1]:
+                by_source.setdefault(of.source, []).append(of)
     return [of for read in by_source.values() for of in read]
 
 
@@ -164,14 +158,32 @@ def _zero_sum(source: Variable, clients: dict[Variable, list[Apply]], terms: Seq
     return EffectsRead(effects, read, taken[1], 0, source, 0, True)
 
 
-def _shapes(model: Model, variables: Sequence[Variable]) -> list[tuple[int, ...]]:
-    if not variables:
+def _of_shapes(model: Model, found: Sequence[Sequence[EffectsRead]]) -> list[list[EffectsRead]]:
+    """Return effects with their shapes, without those that do not change with their source where sampling starts.
+
+    A loading that starts at zero, as that of ``loading * z[g]``, has no inverse there.
+    """
+    if not found:
         return []
-    values = model.value_vars
-    graphs = model.replace_rvs_by_values([var.shape for var in variables])
-    found = pytensor.function(values, graphs, mode=BY_NUMPY, on_unused_input="ignore")
-    point = model.initial_point()
-    return [tuple(map(int, shape)) for shape in found(*(point[value.name] for value in values))]
+    variables = list(dict.fromkeys(var for alike in found for of in alike for var in (of.effects, of.source)))
+    values, point = model.value_vars, model.initial_point()
+    compute = pytensor.function(values, model.replace_rvs_by_values(variables), mode=BY_NUMPY, on_unused_input="ignore")
+
+    def at(source: Variable | None) -> dict[Variable, np.ndarray]:
+        """Return all values where sampling starts, or with one variable away from there."""
+        away = None if source is None else model.rvs_to_values[source]
+        return dict(zip(variables, compute(*(point[v.name] + (v is away) for v in values)), strict=True))
+
+    start = at(None)
+    moved = {source: at(source) for source in dict.fromkeys(of.source for alike in found for of in alike)}
+    return [
+        [
+            replace(of, shape=start[of.effects].shape, source_shape=start[of.source].shape)
+            for of in alike
+            if not np.array_equal(start[of.effects], moved[of.source][of.effects])
+        ]
+        for alike in found
+    ]
 
 
 def _taken_by_group(node: Apply) -> tuple[Variable, Index, int] | None:

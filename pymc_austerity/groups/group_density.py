@@ -140,15 +140,24 @@ def parts_of_theta(likelihood: RowLikelihood, graph: Variable, places: np.ndarra
 def check_groups(data: ModelData, groups: Groups, density: Density, prior: GroupPrior) -> None:
     """Check by numbers that a group's parameters change its own rows and its own prior term, and nothing else."""
     rng = np.random.default_rng(1956)
-    theta = data.theta0 + _SPREAD * rng.standard_normal(data.theta0.size)
-    of_rows = groups.of_rows(data.rows.arrays)
-    n_rows = len(data.rows)
+    of_rows, n_rows = groups.of_rows(data.rows.arrays), len(data.rows)
     some = rng.choice(n_rows, min(_CHECKED_ROWS, n_rows), replace=False)
+    away = rng.standard_normal(data.theta0.size)
+
+    def are_finite(spread: float) -> bool:
+        sides = density.both_sides(
+            *2 * [data.theta0 + spread * away], data.others0, *data.fixed, *data.rows.take(some).arrays
+        )
+        return bool(np.isfinite(sides).all())
+
+    # Rows with covariates of 1e9 are finite near to the start alone.
+    spread = next(filter(are_finite, (_SPREAD * 10.0**-k for k in range(20))), _SPREAD)
+    theta = data.theta0 + spread * away
     chosen = [a + rng.choice(b - a, min(_CHECKED_GROUPS, b - a), replace=False) for a, b in pairwise(groups.first)]
     for g in np.concatenate(chosen):
         changed = theta.copy()
         own = groups.own[g, : groups.size[g]]
-        changed[own] += _SPREAD * rng.standard_normal(own.size)
+        changed[own] += spread * rng.standard_normal(own.size)
         f = int(np.searchsorted(groups.first, g, side="right")) - 1
         of_g, reads = of_rows[groups.factors.index(f)], (of_rows == g).any(axis=0)
         numbers = np.union1d(some, np.flatnonzero(reads)[:_CHECKED_ROWS])

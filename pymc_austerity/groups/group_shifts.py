@@ -90,8 +90,9 @@ def ratio_of_slopes(
         )
         for total, terms in zip(sums, (own**2, own * beside, beside**2), strict=True):
             total += np.bincount(numbers[0], terms, n_groups)
-    ratio = np.divide(sums[1], sums[0], out=np.full(n_groups, np.nan), where=sums[0] > 0)
-    constant = np.abs(sums[2] - np.nan_to_num(ratio) * sums[1]) <= _OF_SQUARES * sums[2]
+    with np.errstate(invalid="ignore"):  # slopes beyond floats are not constant
+        ratio = np.divide(sums[1], sums[0], out=np.full(n_groups, np.nan), where=sums[0] > 0)
+        constant = np.abs(sums[2] - np.nan_to_num(ratio) * sums[1]) <= _OF_SQUARES * sums[2]
     return ratio if constant.all() and np.nan_to_num(ratio).any() else None
 
 

@@ -133,7 +133,7 @@ def scaled_memberships():
 
 def scaled_difference():
     mu, tau, z = scaled()
-    return mu - tau * mu * (z[GROUP] - z[OTHER]) / 2
+    return mu - tau * pm.math.exp(mu) * (z[GROUP] - z[OTHER]) / 2
 
 
 def scaled_sum_of_slopes():
@@ -251,10 +251,25 @@ def in_two_products():
     return tau * z[GROUP] + (z[GROUP] * X) ** 2
 
 
-@pytest.mark.parametrize("predictor", [centred, entries_of_centred, not_of_normal_support, in_two_products])
+def times_a_loading_that_starts_at_zero():
+    return pm.Normal("loading") * pm.Normal("z", shape=G)[GROUP]
+
+
+@pytest.mark.parametrize(
+    "predictor",
+    [centred, entries_of_centred, not_of_normal_support, in_two_products, times_a_loading_that_starts_at_zero],
+)
 def test_other_models_stay_what_they_are(predictor):
     model = model_of(predictor)
     assert centred_model.centred_model(model) is None
+
+
+def test_covariates_of_a_billion_are_read_and_checked_near_the_start():
+    """Elsewhere the rows are infinite, and a check by numbers compares nothing."""
+    with pm.Model() as model:
+        tau, z = pm.HalfNormal("tau", 1e-9), pm.Normal("z", shape=G)
+        pm.Poisson("y", pm.math.exp(tau * z[GROUP] * (1e9 + 1e8 * X)), observed=np.round(np.exp(Y)))
+    assert read_groups(model).data.coordinates.replaced == ("z",)
 
 
 def test_maps_of_points_go_to_other_processes():
