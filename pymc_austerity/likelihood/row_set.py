@@ -7,10 +7,12 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
+from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.model import Model
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.scan.op import Scan
+from pytensor.tensor.random.op import RandomVariable
 
 from pymc_austerity.likelihood.axis import LAG, LENGTH, NotRowWiseError, OneEntryARowError, RowAxis
 from pymc_austerity.likelihood.batch_density import batch_term, shapes_without_draws
@@ -32,6 +34,8 @@ _log = logging.getLogger("pymc_austerity")
 FEW_ROWS = 300
 #: The number of a row's set is a byte.
 _MOST_SETS = 255
+#: Ops whose outputs PyMC draws, wherever they are still in a log density.
+_DRAWN = (RandomVariable, SymbolicRandomVariable)
 _REMEDY = (
     "Compute statistics over rows outside the model and pass the result as data; a model whose rows depend on "
     "each other can be sampled with pymc_austerity.PartialPosteriorPaths or pm.NUTS."
@@ -96,21 +100,26 @@ def row_set(model: Model, terms: SetTerms) -> RowSet:
     for term in terms.terms:
         if term.value is not None:
             refuse_joint(term.variable)
+    # What rows are given: free variables, and observed ones that have no entry for each row.
+    given = [rv for rv in model.basic_RVs if rv not in terms.all]
+    known = {rv: model.rvs_to_values[rv] for rv in given if rv in model.observed_RVs}
     graphs = {t.name: [t.graph] if t.value is None else [t.graph, t.value] for t in terms.terms}
-    read = {name: variables_in(of_term, model.free_RVs) for name, of_term in graphs.items()}
+    for graph in graphs.values():
+        graph += [known[v] for v in variables_in(graph, given) if v in known]
+    read = {name: variables_in(of_term, given) for name, of_term in graphs.items()}
     try:
         return _summed(model, terms, read)
     except UnsupportedModelError as error:
         for name, of_term in read.items():
-            if (lag := said_of_lag(of_term, terms.n_rows, model.free_RVs)) is not None:
+            if (lag := said_of_lag(of_term, terms.n_rows, given)) is not None:
                 raise NotRowWiseError(f"{name!r} does not split into rows: {lag}.") from error
         computed = computed_from_constants([v for of_term in read.values() for v in of_term])
         if computed and LAG not in str(error):
-            stop = [*model.free_RVs, *computed]
+            stop = [*given, *computed]
             with suppress(UnsupportedModelError):
                 return _summed(model, terms, {t: variables_in(g, stop) for t, g in graphs.items()}, computed)
         for name, of_term in read.items():
-            if (part := said_of_part(of_term, terms.n_rows, model.free_RVs)) is not None:
+            if (part := said_of_part(of_term, terms.n_rows, given)) is not None:
                 raise NotRowWiseError(f"{name!r} does not split into rows: {part}.") from error
         raise
 
@@ -137,14 +146,21 @@ def _summed(
     rebuild = batches.rebuild(found, others | dict.fromkeys(_row_lengths(model, terms), batches.length))
     for product in products:
         product.define_in(rebuild)
-    for term in terms.terms:
-        if term.value is not None:  # where one observed variable is the mean of another
-            rebuild.define(term.variable, rebuild(term.value))
+    for rv in model.observed_RVs:  # where one observed variable is the mean of another
+        rebuild.define(rv, rebuild(model.rvs_to_values[rv]))
     rows = []
     for term in terms.terms:
         is_potential = term.value is None
         build = partial(rebuild, term.graph) if is_potential else partial(batch_term, rebuild, term, batches.length)
         row, batches = _proved_rows(term.name, build, batches)
+        drawn = [v.name for v in ancestors([row]) if v.owner and isinstance(v.owner.op, _DRAWN)]
+        if drawn:
+            raise UnsupportedModelError(
+                f"The log density of {term.name!r} reads {drawn[0] or 'a draw without a name'} as a draw, which PyMC "
+                "refuses too: it is no variable of this model, or a function reads it that is not given it. Take "
+                "variables of this model, and give a CustomDist what its function reads: "
+                f"pm.CustomDist({term.name!r}, b, logp=lambda value, b: ...)."
+            )
         rows.append(row)
     total = sum(rows[1:], start=rows[0])
     return RowSet(terms, total, batches.read_by(total), tuple(batches.numbered))

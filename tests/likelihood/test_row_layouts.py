@@ -194,6 +194,17 @@ def sum_beside_an_outcome():
     return pt.sum(-((Y2[:, 0] - X @ b) ** 2))
 
 
+def observed_parameters():
+    """Numbers that are data themselves, and say something about parameters of their own law."""
+    u = pm.Normal("u", pm.Normal("m"), 1.0, observed=Y[:6])
+    pm.Normal("y", u[GROUP] * beta(1)[0], pm.HalfNormal("s", observed=pm.Data("width", 1.2)), observed=Y)
+
+
+def observed_in_a_sum():
+    u = pm.Normal("u", pm.Normal("m"), 1.0, observed=Y[:6])
+    return -pt.sum((Y - u[GROUP] * beta(1)[0]) ** 2)
+
+
 def sum_of_components_first():
     return pt.logsumexp(components_first(), axis=0).sum()
 
@@ -280,6 +291,8 @@ SPLIT = {
     ),
     "columns sorted": normal(lambda: pt.sort(X * beta(), axis=1)[:, 0]),
     "a sum beside an outcome": potential(sum_beside_an_outcome),
+    "observed variables as parameters": observed_parameters,
+    "observed variables in a sum": potential(observed_in_a_sum),
     "chosen by pt.choose": potential(lambda: pt.choose(CHOICE % 3, [log_softmax_of(k) for k in range(3)])),
     "chosen by pt.choose in a table": potential(lambda: pt.choose(pm.Data("k", CHOICE % 3), log_softmax().T)),
     "chosen by pt.choose, wrapped": potential(lambda: pt.choose(CHOICE - 3, log_softmax(0), mode="wrap")),
@@ -398,6 +411,22 @@ def test_entries_that_are_repeated_are_to_be_indexed():
 )
 def test_what_cannot_be_read_is_refused_for_its_reason(define, said):
     with pytest.raises(NotRowWiseError, match=said):
+        read(define)
+
+
+def density_that_reads(mu):
+    return lambda value: -0.5 * (value - mu) ** 2
+
+
+@pytest.mark.parametrize(
+    ("define", "said"),
+    [
+        (lambda: pm.CustomDist("y", logp=density_that_reads(X @ beta()), observed=Y), "of 'y' reads beta as a draw"),
+        (normal(lambda: X @ pm.Normal.dist(shape=3) + beta(1)), "reads a draw without a name as a draw"),
+    ],
+)
+def test_densities_that_read_draws_are_refused(define, said):
+    with pytest.raises(UnsupportedModelError, match=said):
         read(define)
 
 
