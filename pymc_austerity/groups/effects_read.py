@@ -5,6 +5,7 @@ A model may index before it scales (``tau * z[g]``), have groups on any axis (``
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -176,14 +177,27 @@ def _of_shapes(model: Model, found: Sequence[Sequence[EffectsRead]]) -> list[lis
 
     start = at(None)
     moved = {source: at(source) for source in dict.fromkeys(of.source for alike in found for of in alike)}
-    return [
-        [
-            replace(of, shape=start[of.effects].shape, source_shape=start[of.source].shape)
-            for of in alike
-            if not np.array_equal(start[of.effects], moved[of.source][of.effects])
-        ]
-        for alike in found
-    ]
+    with_shapes = []
+    for alike in found:
+        moving = [of for of in alike if not np.array_equal(start[of.effects], moved[of.source][of.effects])]
+        if not moving:
+            _warn_of_zeros(model, alike[0], point)
+        with_shapes.append(
+            [replace(of, shape=start[of.effects].shape, source_shape=start[of.source].shape) for of in moving]
+        )
+    return with_shapes
+
+
+def _warn_of_zeros(model: Model, of: EffectsRead, point: Mapping[str, np.ndarray]) -> None:
+    """Warn of variables that multiply effects and are 0 where sampling starts."""
+    above = set(ancestors([of.effects], blockers=model.basic_RVs)) - {of.source}
+    factors = [rv.name for rv in model.free_RVs if rv in above and not np.any(point[model.rvs_to_values[rv].name])]
+    warnings.warn(
+        f"The effects of {of.source.name!r} are not moved by themselves, as what multiplies them is 0 where sampling "
+        f"starts. Draws will hardly move. Let {factors} start elsewhere, as in pm.Normal(..., initval=1).",
+        UserWarning,
+        stacklevel=2,
+    )
 
 
 def _taken_by_group(node: Apply) -> tuple[Variable, Index, int] | None:

@@ -251,14 +251,18 @@ def in_two_products():
     return tau * z[GROUP] + (z[GROUP] * X) ** 2
 
 
-def times_a_loading_that_starts_at_zero():
-    return pm.Normal("loading") * pm.Normal("z", shape=G)[GROUP]
+def times_a_loading(start):
+    return pm.Normal("loading", initval=start) * pm.Normal("z", shape=G)[GROUP]
 
 
-@pytest.mark.parametrize(
-    "predictor",
-    [centred, entries_of_centred, not_of_normal_support, in_two_products, times_a_loading_that_starts_at_zero],
-)
+def test_a_loading_that_starts_at_zero_is_warned_of():
+    """The map from effects to z has no inverse there."""
+    with pytest.warns(UserWarning, match=r"of 'z' are not moved .* Let \['loading'\] start elsewhere"):
+        assert centred_model.centred_model(model_of(lambda: times_a_loading(0.0))) is None
+    assert read_groups(model_of(lambda: times_a_loading(1.0))).data.coordinates.replaced == ("z",)
+
+
+@pytest.mark.parametrize("predictor", [centred, entries_of_centred, not_of_normal_support, in_two_products])
 def test_other_models_stay_what_they_are(predictor):
     model = model_of(predictor)
     assert centred_model.centred_model(model) is None
