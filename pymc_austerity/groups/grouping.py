@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -89,16 +90,30 @@ class Groups:
                     f"Numbers of {self.names} that rows read lie outside 0 to {of.most}, the entries along their axis: "
                     "the data that pm.set_data put into the model count others."
                 )
-        all_numbers = [
-            sum(of.times * np.asarray(arrays[of.number]).astype(np.int64) for of in index) + by
-            for index, by in zip(self.indices, self.offsets)
-        ]
         return np.array(
             [
                 np.where(numbers < 0, self.first[f + 1], self.first[f]) + numbers
-                for f, numbers in zip(self.factors, all_numbers, strict=True)
+                for f, numbers in zip(self.factors, self._numbers(arrays), strict=True)
             ]
         )
+
+    def warn_of_missing(self, arrays: Sequence[np.ndarray]) -> None:
+        """Warn of rows whose group has the number −1, as pandas codes a missing category, beside groups from 0 up."""
+        for numbers in self._numbers(arrays):
+            if numbers.size and numbers.min() == -1 and numbers.max() >= 0:
+                warnings.warn(
+                    f"Some rows read {list(self.names)} by the number -1, which is the last group: pandas writes a "
+                    "missing category so. Leave these rows out, or give them a category of their own.",
+                    UserWarning,
+                    stacklevel=2,
+                )
+
+    def _numbers(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return the number of the group of each row as the model writes it, by each index."""
+        return [
+            np.asarray(by + sum(of.times * np.asarray(arrays[of.number]).astype(np.int64) for of in index))
+            for index, by in zip(self.indices, self.offsets)
+        ]
 
 
 def find_groups(model: Model, data: ModelData, zero_sums: frozenset[str] = frozenset()) -> Groups:
@@ -130,7 +145,9 @@ def find_groups(model: Model, data: ModelData, zero_sums: frozenset[str] = froze
     left_out = zero_sums.difference(*(factor.names for factor in taken))
     if left_out:
         raise GroupsNotFoundError(f"The effects {sorted(left_out)}, which sum to zero, are no factor by themselves.")
-    return _together(data, taken, zero_sums)
+    groups = _together(data, taken, zero_sums)
+    groups.warn_of_missing(data.rows.arrays)
+    return groups
 
 
 def _apart(found: Sequence[Factor]) -> list[Factor]:

@@ -105,6 +105,16 @@ def test_groups_are_found(write, names, shape, n_shared, n_read):
     assert np.array_equal(groups.of_rows(data.rows.arrays)[0], INDEX % shape[0])
 
 
+@pytest.mark.parametrize(("numbers", "warned"), [(np.where(X > 1, -1, INDEX), 1), (INDEX - G, 0), (INDEX, 0)])
+def test_codes_of_missing_categories_are_warned_of(numbers, warned, recwarn):
+    def write():
+        u = pm.Normal("u", pm.Normal("mean"), pm.HalfNormal("scale"), shape=G)
+        pm.Normal("y", u[numbers], 1, observed=Y)
+
+    read(write)
+    assert [str(w.message).startswith("Some rows read ['u'] by the number -1") for w in recwarn] == [True] * warned
+
+
 def no_index():
     pm.Normal("y", X * pm.Normal("u"), 1, observed=Y)
 
