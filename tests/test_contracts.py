@@ -193,10 +193,6 @@ def test_looks_grow_and_end_at_all_rows_or_at_a_decision(part):
         assert sizes[-1] == n_rows or len(sizes) == 1
 
 
-def test_a_batch_beyond_the_data_is_all_rows():
-    assert ALL_TESTS["FixedBatch"](500).looks(100).sizes.tolist() == [100]
-
-
 def test_what_a_test_says_about_itself(part):
     assert part.as_recorded({}) == part
     assert part.remedy().endswith(".")

@@ -10,7 +10,7 @@ import pymc as pm
 import pytest
 
 import pymc_austerity as pma
-from pymc_austerity.diagnostics.verdicts import DO_NOT_TRUST, TRUST
+from pymc_austerity.diagnostics.verdicts import DO_NOT_TRUST, NOT_KNOWN, TRUST
 
 pytestmark = pytest.mark.slow
 
@@ -118,6 +118,17 @@ def test_one_dominating_row(walking, caplog):
     assert "ApproxMH: do not trust" in said
 
 
+def test_a_careless_walk_fails_for_its_decisions_only(walking, caplog):
+    """The checks tell apart what is wrong: the rows are fine here, epsilon is not."""
+    y = well_behaved()
+    replace(walking[0], y)
+    _, report, said = sampled(*walking, caplog, initvals=start_at(y))
+    assert report.checks.loc["batch means", "verdict"] == TRUST
+    assert report.checks.loc["estimated error", "verdict"] == DO_NOT_TRUST
+    assert report.checks.loc["spot check", "verdict"] != TRUST
+    assert "ApproxMH: do not trust" in said
+
+
 @pytest.mark.slow
 def test_a_proxy_at_a_wrong_mode(caplog):
     """The moves lead to where the surrogate is, a dozen posterior standard deviations from the posterior."""
@@ -145,3 +156,62 @@ def test_a_multimodal_target(caplog):
     assert report.checks.loc["chains", "verdict"] == DO_NOT_TRUST
     assert report.checks.loc["chains", "value"] > 1.5
     assert "several modes" in report.checks.loc["chains", "remedy"]
+
+
+@pytest.mark.slow
+def test_separable_data_without_a_prior(caplog):
+    """There is no posterior: the chains drift off for ever, and at different speeds."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=1_000)
+    with pm.Model() as model:
+        slope = pm.Flat("slope")
+        pm.Bernoulli("y", logit_p=slope * x, observed=x > 0)
+        step = pma.ApproxMH(epsilon=0.01, batch_size=100, proxy=None)
+    _, report, _ = sampled(model, step, caplog, initvals=[{"slope": s} for s in (1.0, 5.0, 20.0, 50.0)])
+    assert report.checks.loc["chains", "verdict"] == DO_NOT_TRUST
+
+
+@pytest.fixture(scope="module")
+def mean_model():
+    y = well_behaved(5)
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, 100)
+        pm.Normal("y", mu, 2.0, observed=y)
+    return model, y.mean(), 2 / np.sqrt(N)
+
+
+class TestStuckChains:
+    """R-hat against chains that do not move, started further apart than the posterior is wide."""
+
+    def run(self, model, scale, starts, caplog):
+        with model:
+            step = pma.ExactMH(proposal=pma.RandomWalk(scale=scale), proxy=None, tune=False)
+        return sampled(model, step, caplog, draws=400, tune=100, initvals=[{"mu": s} for s in starts])
+
+    def test_chains_that_stay_where_they_start_disagree(self, mean_model, caplog):
+        model, centre, sd = mean_model
+        starts = centre + sd * np.array([-3.0, -1.0, 1.0, 3.0])
+        _, report, _ = self.run(model, sd / 1000, starts, caplog)
+        chains = report.checks.loc["chains"]
+        assert chains["verdict"] == DO_NOT_TRUST
+        assert chains["value"] > 2
+        # Acceptance alone would say that all is well: steps that small are nearly always accepted.
+        assert report.checks.loc["acceptance", "verdict"] == TRUST
+
+    def test_a_step_size_that_collapsed_is_told_apart(self, mean_model, caplog):
+        """Chains in one place agree, accept and decide rightly; their own spread does not say how far they go."""
+        model, centre, sd = mean_model
+        _, report, said = self.run(model, 1e-9 * sd, [centre] * 4, caplog)
+        assert report.checks.loc["movement", "verdict"] == DO_NOT_TRUST
+        assert report.checks.loc["acceptance", "verdict"] == TRUST
+        assert "do not trust" in said
+        assert "step size has collapsed" in said
+
+    def test_chains_that_move_agree(self, mean_model, caplog):
+        model, centre, sd = mean_model
+        starts = centre + sd * np.array([-3.0, -1.0, 1.0, 3.0])
+        _, report, said = self.run(model, 2.4 * sd, starts, caplog)
+        assert report.checks.loc["movement", "verdict"] == TRUST
+        assert "collapsed" not in said
+        assert report.checks.loc["chains", "value"] < 1.05
+        assert report.checks.loc["chains", "verdict"] in (TRUST, NOT_KNOWN)  # 4 chains of few draws

@@ -25,8 +25,28 @@ TOLERANCE = 5.0
 CHAINS = 2
 
 
+def _standardised(columns):
+    columns = np.asarray(columns, float)
+    return (columns - columns.mean(axis=0)) / columns.std(axis=0)
+
+
+def _with_intercept(columns):
+    return np.column_stack([np.ones(len(columns)), _standardised(columns)])
+
+
 def _some(n_total, n):
     return np.sort(np.random.default_rng(2014).choice(n_total, n, replace=False))
+
+
+def covtype(folder):
+    """Forest cover: 10 quantitative columns, 4,000 of 581,012 rows."""
+    with np.load(folder / "covtype_binary.npz") as data:
+        rows = _some(len(data["y"]), 4_000)
+        x, y = _with_intercept(data["X"][rows, :10]), data["y"][rows].astype(float)
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 1, shape=x.shape[1])
+        pm.Bernoulli("y", logit_p=pm.Data("x", x) @ beta, observed=pm.Data("labels", y))
+    return model, 6_000
 
 
 def mnist(folder):
@@ -41,6 +61,19 @@ def mnist(folder):
         beta = pm.Normal("beta", 0, 10**-0.5, shape=50)
         pm.Bernoulli("y", logit_p=pm.Data("x", x) @ beta, observed=pm.Data("labels", y))
     return model, 8_000
+
+
+def claims(folder):
+    """Insurance claims with exposure: 5 columns, 8,000 of 678,013 policies."""
+    with np.load(folder / "fremtpl2freq.npz") as data:
+        rows = _some(len(data["y"]), 8_000)
+        columns = data["X"][rows, :5].astype(float)
+        columns[:, 4] = np.log(columns[:, 4])  # density
+        x, y, exposure = _with_intercept(columns), data["y"][rows].astype(int), data["exposure"][rows].astype(float)
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 1, shape=x.shape[1])
+        pm.Poisson("y", pm.Data("exposure", exposure) * pm.math.exp(pm.Data("x", x) @ beta), observed=pm.Data("n", y))
+    return model, 5_000
 
 
 def radon(folder):
@@ -110,7 +143,7 @@ def _distance(build, folder, test):
     return max(np.abs(difference_z(a, b)).max() for a, b in zip(np.moveaxis(found, 2, 0), np.moveaxis(exact, 2, 0)))
 
 
-@pytest.fixture(scope="module", params=[mnist, radon], ids=lambda build: build.__name__)
+@pytest.fixture(scope="module", params=[covtype, mnist, claims, radon], ids=lambda build: build.__name__)
 def build(request):
     """One data set after the other, so that both comparisons are with the same exact chain."""
     return request.param

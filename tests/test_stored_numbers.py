@@ -1,5 +1,6 @@
 """Tables of numbers in the documentation say which command or notebook printed them, and stored ones are included."""
 
+import os
 import re
 import runpy
 import subprocess
@@ -11,7 +12,7 @@ root = Path(__file__).resolve().parents[1]
 script = root / "benchmarks" / "stored_numbers.py"
 if not script.exists():  # tests of an installed wheel have no benchmarks beside them
     pytest.skip("needs benchmarks/stored_numbers.py", allow_module_level=True)
-head, as_markdown = map(runpy.run_path(str(script)).get, ("head", "as_markdown"))
+head, as_markdown, commits_since = map(runpy.run_path(str(script)).get, ("head", "as_markdown", "commits_since"))
 
 pages = [*sorted((root / "docs").glob("*.md")), root / "README.md"]
 stored = sorted((root / "docs" / "numbers").rglob("*.md"))
@@ -82,3 +83,19 @@ def test_a_stored_table_has_been_printed_by_a_command(path):
 
 def test_output_becomes_markdown():
     assert as_markdown("one\n\n| a |\n|---|\n| 1 |\n") == "```text\none\n```\n\n| a |\n|---|\n| 1 |"
+
+
+def test_commits_to_the_code_since_a_table_was_printed_are_counted(tmp_path):
+    assert commits_since("2026-01-01", ["code"], tmp_path) is None  # a folder without history tells nothing
+
+    def git(*arguments, **dates):
+        by = ("-c", "user.name=a", "-c", "user.email=a@b")
+        with_dates = {**os.environ, **dates}
+        subprocess.run(["git", *by, *arguments], cwd=tmp_path, check=True, capture_output=True, env=with_dates)
+
+    git("init")
+    for day, name in ((1, "code"), (3, "code"), (4, "other"), (5, "code")):
+        (tmp_path / name).write_text(f"{day}")
+        git("add", name)
+        git("commit", "-m", "x", GIT_COMMITTER_DATE=f"2026-01-0{day}T12:00:00Z")
+    assert [commits_since(when, ["code"], tmp_path) for when in ("2026-01-02 12:00 UTC", "2026-01-06")] == [2, 0]

@@ -72,6 +72,13 @@ def _():
     pm.Normal("y", pm.math.dot(pm.Data("X", frame[["a", "b", "c"]]), slopes()), 1.0, observed=frame["y"])
 
 
+@splits("linear, pandas columns")
+def _():
+    frame = pd.DataFrame(X, columns=list("abc"))
+    beta = slopes()
+    pm.Normal("y", beta[0] * frame["a"].to_numpy() + beta[1] * frame["b"].to_numpy(), 1.0, observed=REAL)
+
+
 @splits("linear, xarray, dims and coords", coords={"row": np.arange(N), "column": list("abc")})
 def _():
     table = xr.DataArray(X, dims=("row", "column"))
@@ -129,6 +136,17 @@ def _():
     pm.Gamma("y", alpha=alpha, beta=alpha / pt.exp(X @ slopes()), observed=POSITIVE)
 
 
+@splits("log-normal")
+def _():
+    pm.LogNormal("y", X @ slopes(), pm.HalfNormal("sigma"), observed=POSITIVE)
+
+
+@splits("beta-binomial")
+def _():
+    p, kappa = pm.math.sigmoid(X @ slopes()), pm.Exponential("kappa", 1.0)
+    pm.BetaBinomial("y", alpha=p * kappa, beta=(1 - p) * kappa, n=10, observed=np.minimum(COUNT, 10))
+
+
 @splits("softmax")
 def _():
     beta = pm.Normal("beta", 0, 1, shape=(3, 4))
@@ -153,10 +171,22 @@ def _():
     pm.OrderedLogistic("y", eta=X @ slopes(), cutpoints=cut, observed=GROUP)
 
 
+@splits("multivariate normal, LKJ")
+def _():
+    chol, _, _ = pm.LKJCholeskyCov("chol", n=3, eta=2, sd_dist=pm.HalfNormal.dist(1.0))
+    pm.MvNormal("y", mu=pm.Normal("mu", 0, 1, shape=3), chol=chol, observed=X)
+
+
 @splits("multivariate normal regression, LKJ")
 def _():
     chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2, sd_dist=pm.HalfNormal.dist(1.0))
     pm.MvNormal("y", mu=X @ pm.Normal("beta", 0, 1, shape=(3, 2)), chol=chol, observed=X[:, :2])
+
+
+@splits("mixture of normals")
+def _():
+    w, mu = pm.Dirichlet("w", np.ones(2)), pm.Normal("mu", 0, 1, shape=2)
+    pm.NormalMixture("y", w=w, mu=mu, sigma=1.0, observed=REAL)
 
 
 @splits("mixture of regressions")
@@ -164,6 +194,11 @@ def _():
     w, mu = pm.Dirichlet("w", np.ones(2)), X @ slopes()
     parts = [pm.Normal.dist(mu, 1.0), pm.StudentT.dist(nu=4, mu=mu, sigma=2.0)]
     pm.Mixture("y", w=w, comp_dists=parts, observed=REAL)
+
+
+@splits("censored, fixed limits")
+def _():
+    pm.Censored("y", pm.Normal.dist(X @ slopes(), 1.0), lower=-1, upper=1, observed=np.clip(REAL, -1, 1))
 
 
 @splits("censored, a limit per row")
@@ -180,6 +215,17 @@ def _():
 @splits("zero-inflated Poisson")
 def _():
     pm.ZeroInflatedPoisson("y", psi=pm.Beta("psi", 1, 1), mu=pt.exp(X @ slopes()), observed=COUNT)
+
+
+@splits("zero-inflated negative binomial")
+def _():
+    psi = pm.Beta("psi", 1, 1)
+    pm.ZeroInflatedNegativeBinomial("y", psi=psi, mu=pt.exp(X @ slopes()), alpha=2.0, observed=COUNT)
+
+
+@splits("hurdle Poisson")
+def _():
+    pm.HurdlePoisson("y", psi=pm.Beta("psi", 1, 1), mu=pt.exp(X @ slopes()), observed=COUNT)
 
 
 @splits("CustomDist with logp")
@@ -240,6 +286,11 @@ def _():
 @splits("two outcomes a row")
 def _():
     pm.Normal("y", X @ pm.Normal("beta", 0, 1, shape=(3, 2)), 1.0, observed=X[:, :2])
+
+
+@splits("row-wise potential alone")
+def _():
+    pm.Potential("y", pm.logp(pm.Normal.dist(X @ slopes(), 1.0), REAL))
 
 
 @splits("row-wise potential beside an observed variable, and a scalar one")
@@ -366,6 +417,12 @@ def _():
     pm.GaussianRandomWalk("y", sigma=pm.HalfNormal("sigma"), init_dist=start, observed=REAL)
 
 
+@refused("autoregression", "'y'", "over all rows", "PartialPosteriorPaths")
+def _():
+    rho = pm.Normal("rho", shape=2)
+    pm.AR("y", rho, sigma=1.0, constant=True, init_dist=pm.Normal.dist(0, 1), observed=REAL)
+
+
 @refused("latent random walk", "'y'", "'path' has 60 entries that belong to single rows", "NUTS")
 def _():
     path = pm.GaussianRandomWalk("path", sigma=1.0, init_dist=pm.Normal.dist(0, 1), shape=N)
@@ -391,6 +448,11 @@ def _():
 @refused("effects of each row, reshaped", "'y'", "'u' has 120 entries")
 def _():
     pm.Normal("y", pm.Normal("u", shape=2 * N).reshape((N, 2))[:, 0], 1.0, observed=REAL)
+
+
+@refused("effects of each row, filled in", "'y'", "'u' has 60 entries")
+def _():
+    pm.Normal("y", pt.alloc(pm.Normal("u", shape=N), N), 1.0, observed=REAL)
 
 
 @refused("effects of the first rows", "'y'", "'u' has 63 entries")
@@ -422,6 +484,12 @@ def _():
 def _():
     data = pm.Data("X", X)
     pm.Normal("y", (data - data.mean(0)) @ slopes(), 1.0, observed=REAL)
+
+
+@refused("standardised in the graph", "'y'", "statistic over rows", "outside the model")
+def _():
+    data = pm.Data("X", X)
+    pm.Normal("y", (data / data.std(0)) @ slopes(), 1.0, observed=REAL)
 
 
 @refused("the number of rows as a number", "'y'", "number of rows enters")

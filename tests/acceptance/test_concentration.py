@@ -178,8 +178,3 @@ def test_defaults_and_refusal_of_weights():
     assert rule.remedy() == "Use a smaller delta than 0.01."
     with pytest.raises(NeedsDistinctRowsError, match="without replacement and with equal weight"):
         rule.with_replacement()
-
-
-def test_an_inequality_that_is_no_function_is_refused():
-    with pytest.raises(TypeError, match="without calling it"):
-        ConcentrationBound(inequality="hoeffding")

@@ -25,3 +25,7 @@ def test_the_error_tells_a_wrong_distribution():
     found = correction(1.0)
     probabilities = np.diff(found.cumulative, prepend=0.0)
     assert sup_error(1.01 * found.atoms, probabilities, 1.0) > 1e4 * found.error
+
+
+def test_it_is_computed_once_in_a_process():
+    assert correction(0.7) is correction(0.7)

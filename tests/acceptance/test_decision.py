@@ -4,9 +4,13 @@ import numpy as np
 import pytest
 
 from pymc_austerity.acceptance.decision import (
+    ACCEPT,
     BAD_BOUND,
+    BAD_PRIOR,
     BAD_ROW,
     DECIDED,
+    REJECT,
+    UNDECIDED,
     examine,
 )
 
@@ -16,6 +20,13 @@ OLD = np.array([1.0, -2.0, 3.0, 0.5])
 
 def examined(new=OLD, old=OLD, limit=np.inf):
     return examine(NUMBERS, new, old, new.sum(), old.sum(), limit)
+
+
+def test_names_of_outcomes_are_told_apart():
+    assert len({DECIDED, BAD_PRIOR, BAD_ROW, BAD_BOUND}) == 4
+    assert len({UNDECIDED, REJECT, ACCEPT}) == 3
+    # Sums of verdicts count acceptances.
+    assert (REJECT, ACCEPT) == (0, 1)
 
 
 def test_finite_rows_within_their_bound_settle_nothing():

@@ -5,6 +5,7 @@ import pytest
 from numba import njit
 
 from pymc_austerity.acceptance import ACCEPT, UNDECIDED, Moments
+from pymc_austerity.acceptance.all_rows import Exact
 from pymc_austerity.acceptance.by_looks import WITH_REPLACEMENT
 from pymc_austerity.acceptance.penalty import NoisePenalty, decide_with_penalty, penalty
 
@@ -88,6 +89,19 @@ def test_without_noise_it_is_metropolis():
         found = acceptance(decide_with_penalty, looks, log_ratio, 1e-8, 200, DRAWS, np.random.default_rng(3))
         exact = min(1.0, np.exp(log_ratio))
         assert abs(found - exact) <= 4 * np.sqrt(exact * (1 - exact) / DRAWS)
+
+
+def test_all_rows_decide_like_the_exact_test():
+    exact, looks = Exact(), NoisePenalty(2).looks(50)
+    rng = np.random.default_rng(4)
+    verdicts = set()
+    for _ in range(500):
+        moments = Moments(50, 50, rng.normal(scale=0.05), abs(rng.normal()))
+        noise = np.log(rng.random())
+        ours = decide_with_penalty(looks, len(looks.sizes) - 1, moments, 0.1, 50.0, noise)
+        assert ours == exact.decide(exact.looks(50), 0, moments, 0.1, 50.0, noise)
+        verdicts.add(ours)
+    assert len(verdicts) == 2
 
 
 def test_a_noisy_batch_reads_on():

@@ -162,3 +162,27 @@ def test_acceptance_probability_averages_over_the_uniform():
     laws = [law_of_test(tuple(VALUES[:9]), (v - OFFSET) / 9, EPSILON, 3) for v in log_u]
     expected = np.mean([sum(p for (accepted, _), p in law.items() if accepted) for law in laws])
     assert acceptance_probability(VALUES[:9], OFFSET, EPSILON, 3, n_uniform=40) == pytest.approx(expected)
+
+
+def test_all_rows_decide_exactly():
+    step = _step(SequentialT(0.0, BATCH))
+    log_ratio = VALUES.sum() + OFFSET
+    decisions = [(_transition_at(step, seed), _log_uniform(seed)) for seed in range(300)]
+    assert {stat["accepted"] for stat, _ in decisions} == {True, False}
+    assert all(stat["n_rows"] == N and stat["accepted"] == (log_u < log_ratio) for stat, log_u in decisions)
+
+
+def test_rows_that_all_agree_decide_on_the_first_batch():
+    values = np.full(N, 0.02)
+    step = _step(SequentialT(1e-6, BATCH), values)
+    decisions = [(_transition_at(step, seed), _log_uniform(seed)) for seed in range(300)]
+    assert {stat["accepted"] for stat, _ in decisions} == {True, False}
+    assert all(stat["n_rows"] == BATCH for stat, _ in decisions)
+    assert all(stat["accepted"] == (log_u < values.sum() + OFFSET) for stat, log_u in decisions)
+
+
+def test_epsilon_one_half_decides_on_the_first_batch():
+    step = _step(SequentialT(0.5, BATCH))
+    looks = [_transition_at(step, seed) for seed in range(300)]
+    assert {(s["n_rows"], s["n_stages"]) for s in looks} == {(BATCH, 1)}
+    assert {s["accepted"] for s in looks} == {True, False}

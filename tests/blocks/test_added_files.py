@@ -130,7 +130,8 @@ def test_draws_are_those_of_all_files(tmp_path):
         steps[0].read_added_files()
 
 
-def test_a_folder_that_doubles_five_times(tmp_path, monkeypatch):
+@pytest.mark.parametrize("make", [pma.PenaltyMH, pma.MHSS])
+def test_a_folder_that_doubles_five_times(make, tmp_path, monkeypatch):
     """New files alone are read, three times, where the expansion stays; to miss one would widen draws by 41 %."""
     n, read, draws = 500, [], []
     rows_of, options = Reader.rows, {"pool": 200_000, "chains": 2}
@@ -139,7 +140,7 @@ def test_a_folder_that_doubles_five_times(tmp_path, monkeypatch):
     )
     put(tmp_path, 0, 0, n)
     with model_of(200):
-        growing = pma.PenaltyMH(data=pma.Blocks(tmp_path, **options), progressbar=False)
+        growing = make(data=pma.Blocks(tmp_path, **options), progressbar=False)
         stayed = 0
         for k in range(5):
             put(tmp_path, k + 1, n * 2**k, n * 2 ** (k + 1))
@@ -149,7 +150,7 @@ def test_a_folder_that_doubles_five_times(tmp_path, monkeypatch):
             if np.array_equal(growing.decider.parts.prepared.kept.psi, before):
                 assert read == [n * 2**k] * 3
                 stayed += 1
-        anew = pma.PenaltyMH(data=pma.Blocks(tmp_path, **options), progressbar=False)
+        anew = make(data=pma.Blocks(tmp_path, **options), progressbar=False)
         for step in (growing, anew):
             run = pm.sample(1_500, tune=200, step=step, chains=2, cores=1, random_seed=1, progressbar=False,
                             compute_convergence_checks=False)  # fmt: skip

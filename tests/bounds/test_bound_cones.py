@@ -165,11 +165,12 @@ def moments():
 
 
 @pytest.mark.slow
-def test_a_chain_by_cones_has_its_posterior():
+@pytest.mark.parametrize("order", [2, 3])
+def test_a_chain_by_cones_has_its_posterior(order):
     model = logistic()
     settings = {"tune": 100, "chains": 1, "cores": 1, "random_seed": 5, "progressbar": False, "quiet": True}
     with model:
-        step = pma.MHSS(order=3)
+        step = pma.MHSS(order=order)
         idata = pm.sample(4_000, step=step, compute_convergence_checks=False, **settings)
     table = step.decider.bound_constants[1]
     assert isinstance(table.source(), RowsByCones)

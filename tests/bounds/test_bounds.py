@@ -44,11 +44,13 @@ def _two_outcomes():
 #: Models with a known bound.
 FOUND = {
     "logistic": lambda: pm.Bernoulli("y", logit_p=2 + pm.Normal("intercept") + X @ _slopes(), observed=SEEN),
+    "sigmoid": lambda: pm.Bernoulli("y", p=pm.math.sigmoid(pm.math.dot(X, _slopes()) / 2), observed=SEEN),
     "groups": _groups,
     "binomial": lambda: pm.Binomial("y", n=np.arange(1, N + 1), logit_p=X @ _slopes(), observed=np.zeros(N, int)),
     "softmax": lambda: pm.Categorical("y", logit_p=X @ _slopes((3, 4)), observed=GROUP),
     "Laplace": lambda: pm.Laplace("y", X @ _slopes(), 0.3, observed=REAL),
     "Student": lambda: pm.StudentT("y", nu=3, mu=X @ _slopes(), sigma=np.linspace(0.5, 2, N), observed=REAL),
+    "Cauchy": lambda: pm.Cauchy("y", X @ _slopes(), 0.7, observed=REAL),
     "logistic errors": lambda: pm.Logistic("y", X @ _slopes(), 0.7, observed=REAL),
     "two outcomes": _two_outcomes,
 }
@@ -337,3 +339,15 @@ def test_no_proxy_where_no_bound_on_the_remainder_is_known():
         assert pma.MHSubLhd().decider.parts.prepared is None
         with pytest.raises(ValueError, match="no bound is known on what it leaves.*bound='scan'"):
             pma.MHSubLhd(proxy=pma.Taylor())
+
+
+def test_row_weights_are_refused(data_model):
+    with data_model, pytest.raises(ValueError, match="does not go with ConcentrationBound"):
+        pma.MHSubLhd(rows=pma.Weighted())
+
+
+def test_the_step_asks_for_a_bound_where_none_is_known():
+    with pm.Model():
+        _normal()
+        with pytest.raises(ValueError, match="bound='scan'"):
+            pma.MHSubLhd(proxy=None)

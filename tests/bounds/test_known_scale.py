@@ -102,6 +102,10 @@ def _product(y):
     pm.Normal("y", _mean() * pm.Normal("times"), pm.HalfNormal("s"), observed=y)
 
 
+def _left_out(y):
+    _where(y, 0.0)
+
+
 REFUSED = [_product, _student, _logistic, _by_group, _in_the_mean, _not_centred, _by_a_covariate, _rounded, _raised]
 
 

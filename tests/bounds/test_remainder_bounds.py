@@ -68,7 +68,12 @@ IS_6 = int(pm.__version__.split(".")[0]) >= 6
 #: mean of a negative binomial enters in several places, which intervals take for different ones.
 MODELS = {
     "bernoulli_logit": (lambda: pm.Bernoulli("y", logit_p=slopes(), observed=BINARY), 1.4),
+    "bernoulli_sigmoid": (lambda: pm.Bernoulli("y", p=pm.math.sigmoid(slopes()), observed=BINARY), 1.4),
     "bernoulli_probit": (lambda: pm.Bernoulli("y", p=pm.math.invprobit(slopes()), observed=BINARY), 1.4),
+    "binomial": (lambda: pm.Binomial("y", n=12, logit_p=slopes(), observed=np.minimum(COUNT, 12)), 1.4),
+    "binomial_probit": (
+        lambda: pm.Binomial("y", n=12, p=pm.math.invprobit(slopes()), observed=np.minimum(COUNT, 12)), 1.4
+    ),
     "categorical": (
         lambda: pm.Categorical("y", logit_p=X @ pm.Normal("beta", 0, 1, shape=(D, 3)), observed=LEVEL % 3), 6
     ),
@@ -84,6 +89,7 @@ MODELS = {
     "student_t": (student_t(lambda: pm.Gamma("nu", 2, 0.1), scale), 90),
     "normal": (lambda: pm.Normal("y", slopes(), scale(), observed=REAL), 2),
     "gamma": (gamma, 7),
+    "log_normal": (lambda: pm.LogNormal("y", slopes(), scale(), observed=POSITIVE), 4),
     "ordered_logistic": (ordered_logistic, 10),
     "groups": (groups, 2.5),
     "two_lengths": (two_lengths, 1.4),

@@ -676,8 +676,8 @@ NO_EFFECT, EFFECTS = (
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "effect"),
-    [("PenaltyMH", NO_EFFECT), ("MHSS", EFFECTS)],
-    ids=["regression", "groups"],
+    [("PenaltyMH", NO_EFFECT), ("PenaltyMH", EFFECTS), ("MHSS", EFFECTS)],
+    ids=["regression", "groups", "groups, exact"],
 )
 def test_a_step_in_another_process_compiles_nothing(step, effect):
     """And makes the same draws; in the folder of every day, as in an empty one this would take minutes."""

@@ -1,5 +1,6 @@
 """Verdicts on runs whose error is known, a few of those of ``benchmarks/verdicts.py``."""
 
+import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
@@ -46,6 +47,20 @@ def test_defaults_are_not_trusted_where_rows_shift_the_mean(mean_model, by_defau
     assert report.verdict == DO_NOT_TRUST, str(report)
     assert report.checks.loc["means", "verdict"] == DO_NOT_TRUST
     assert report.checks.loc["batch means", "verdict"] == TRUST  # nothing but the measured drift could tell
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["ApproxMH", "PenaltyMH", "MinibatchBarker"])
+def test_a_default_that_is_far_off_is_not_trusted(mean_model, by_default, step):
+    """Far is .05 posterior standard deviations; the rows are those of the tests of faults."""
+    with mean_model:
+        step = by_default if step == "ApproxMH" else getattr(pma, step)(proxy=None)
+    set_rows(mean_model, np.random.default_rng(2).lognormal(0, 2, size=N))
+    idata, report = judged(mean_model, step, draws=2_000)
+    draws = idata["posterior"]["mu"] * np.sqrt(N)
+    error = float(az.mcse(draws.to_dataset(name="mu"), method="mean")["mu"])
+    assert error < 0.05
+    assert report.verdict == DO_NOT_TRUST or abs(float(draws.mean())) < 0.05 + 2 * error, str(report)
 
 
 @pytest.mark.slow

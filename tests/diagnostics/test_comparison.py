@@ -202,6 +202,13 @@ def test_errors_of_runs_that_share_are_of_their_differences(compared):
     assert (found["differs"] == "").all()
 
 
+@pytest.mark.slow
+def test_runs_that_share_and_agree_are_rarely_flagged(compared):
+    """At the level of .01 a comparison: of 60 not more than four, but with a probability of .0005."""
+    references = ((moving(1_000 + 2 * seed), 1_001 + 2 * seed) for seed in range(60))
+    assert sum((compared(close_to(x, seed), x)["differs"] != "").any() for x, seed in references) <= 4
+
+
 @pytest.mark.parametrize(
     ("spoil", "differs"),
     [

@@ -153,6 +153,18 @@ def test_more_nodes_change_nothing(monkeypatch):
     assert not np.allclose(coarse, stopping_probabilities(looks, mu_std), rtol=0, atol=1e-9)
 
 
+def test_boundaries_of_pocock_and_of_obrien_and_fleming():
+    n = np.array([500, 1_000, 2_000])
+    assert SequentialT(0.05, 500).normal_bounds(n, 4_000) == pytest.approx(np.full(3, stats.norm.isf(0.05)))
+    brien = SequentialT(0.05, 500, alpha=1.0).normal_bounds(n, 4_000)
+    assert brien * np.sqrt(n) == pytest.approx(np.full(3, stats.norm.isf(0.05) * np.sqrt(4_000)))
+    sizes, bounds = SequentialT(0.05, 500, alpha=1.0).looks(4_000)
+    n = sizes[:-1]
+    tail = stats.norm.sf(stats.norm.isf(0.05) * np.sqrt(4_000 / n))
+    assert bounds[:-1] == pytest.approx(stats.t.isf(tail, n - 1) / np.sqrt(n) * np.sqrt(1 - (n - 1) / 3_999))
+    assert np.array_equal(SequentialT(0.05, 500, alpha=0.5).looks(N).bounds, SequentialT(0.05, 500).looks(N).bounds)
+
+
 def _by_quad(test, ratio, noise):
     """Equation 6 and E_u π̄, by an adaptive rule over −log u."""
     error = lambda v: -np.exp(-v) * np.sign(ratio + v) * float(test.error((ratio + v) / noise))  # noqa: E731

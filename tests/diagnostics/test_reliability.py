@@ -10,8 +10,10 @@ from scipy import stats
 import pymc_austerity as pma
 from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED, NoisePenalty
 from pymc_austerity.acceptance.moments import standard_error
+from pymc_austerity.diagnostics import spot_check
 from pymc_austerity.diagnostics.built_steps import find_decider
 from pymc_austerity.diagnostics.decision_verdicts import BALANCE_ERROR, judge_spot_check
+from pymc_austerity.diagnostics.density_on_rows import DensityOnRows
 from pymc_austerity.diagnostics.drawn_states import drawn_states
 from pymc_austerity.diagnostics.judged_decisions import wrong_decisions
 from pymc_austerity.diagnostics.measured_error import (
@@ -377,3 +379,29 @@ def test_the_same_rules_warn_when_a_chain_ends(model, step, idata, caplog):
     assert len(told) == 1
     assert "of the decisions would have been otherwise" in told[0]
     assert "warning" not in idata["sample_stats"]
+
+
+@pytest.mark.slow
+def test_all_rows_are_evaluated_as_often_as_is_reported(monkeypatch):
+    """What a proxy leaves at a proposal is known from its spot check: only the raw terms are evaluated beside it."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(3_000, 2))
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 1, shape=2)
+        pm.Bernoulli("y", logit_p=X @ beta, observed=rng.integers(0, 2, 3_000))
+        step = pma.PenaltyMH(progressbar=False)
+        idata = pm.sample(300, tune=300, chains=2, step=step, **QUIET)
+    passes, evaluate = [], spot_check._all_rows
+    monkeypatch.setattr(spot_check, "_all_rows", lambda *arguments: passes.append(1) or evaluate(*arguments))
+    over, slopes = DensityOnRows._over, []
+
+    def counted(self, function, theta, others, rows=None):
+        slopes.extend([1] if rows is None else [])
+        return over(self, function, theta, others, rows)
+
+    monkeypatch.setattr(DensityOnRows, "_over", counted)
+    report = pma.reliability(idata, model, step=step, n_states=30)
+    assert report.passes == len(passes) + len(slopes)
+    assert len(slopes) < 450
+    assert len(passes) < 1.5 * 30 + 50
+    assert report.checks.loc["proxy", "value"] < 1e-3

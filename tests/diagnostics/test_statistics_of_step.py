@@ -76,8 +76,9 @@ def two_of_ours():
 
 
 @pytest.mark.slow
-def test_of_two_steps_of_one_design_the_one_that_moves(two_of_ours):
-    idata, model, steps = two_of_ours((1, 1))
+@pytest.mark.parametrize("thin", [1, 2])
+def test_of_two_steps_of_one_design_the_one_that_moves(two_of_ours, thin):
+    idata, model, steps = two_of_ours((thin, thin))
     rates = idata.sample_stats["accepted"].mean(("chain", "draw")).to_numpy()
     assert rates[1] - rates[0] > 0.3
     found = [stats_of_step(idata, model, step.decider)[0]["accepted"].mean() for step in steps]

@@ -107,7 +107,7 @@ def test_parameters_are_named_by_their_coordinates(model, approximate):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("after", [0, 25])
+@pytest.mark.parametrize("after", [0, 1, 25])
 def test_ctrl_c_gives_what_is_known_so_far(model, approximate, monkeypatch, after):
     step, idata = approximate
     look_at = SpotCheck.look_at

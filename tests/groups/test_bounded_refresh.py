@@ -131,9 +131,10 @@ def _upside_down(rng, limits, new, old):
     return total, -1
 
 
-@pytest.mark.parametrize("planted", [_ignored, _upside_down])
-def test_rows_that_do_not_count_as_they_should_are_seen(decider, planted):
-    assert _largest_z(decider, _data(decider, MANY), build_refresh(decider.parts, planted)) > MAX_Z
+@pytest.mark.parametrize("planted", [None, _ignored, _upside_down])
+def test_rows_that_do_not_count_as_they_should_are_seen(decider, bounded, planted):
+    refresh = bounded if planted is None else build_refresh(decider.parts, planted)
+    assert (_largest_z(decider, _data(decider, MANY), refresh) < MAX_Z) == (planted is None)
 
 
 def test_a_row_that_breaks_its_bound_is_named(decider, bounded):

@@ -8,6 +8,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
+import pymc_austerity as pma
 from pymc_austerity.groups import GroupsNotFoundError, centred_model, read_groups, scales_on_effects
 
 G, N = 7, 200
@@ -31,6 +32,16 @@ def offset():
     return (mu + tau * z)[GROUP]
 
 
+def deterministic():
+    mu, tau, z = scaled()
+    return pm.Deterministic("u", mu + z * tau)[GROUP]
+
+
+def indexed_first():
+    mu, tau, z = scaled()
+    return mu + tau * z[GROUP] + 0.3 * X
+
+
 def divided():
     mu, tau, z = scaled()
     return (mu - z / tau)[GROUP]
@@ -39,6 +50,12 @@ def divided():
 def numbered_from_one():
     mu, tau, z = scaled()
     return (mu + tau * z)[pm.Data("g", GROUP + 1) - 1]
+
+
+def lengths_by_coordinates():
+    mu, tau = pm.Normal("mu"), pm.HalfNormal("tau")
+    pm.modelcontext(None).add_coord("group", range(G))
+    return (mu + tau * pm.Normal("z", dims="group"))[GROUP]
 
 
 def lkj():
@@ -63,6 +80,11 @@ def on_second_axis():
 def second_axis():
     b = on_second_axis()
     return b[0, GROUP] + b[1, GROUP] * X
+
+
+def second_axis_by_parts():
+    b = on_second_axis()
+    return b[0][GROUP] + b[1][GROUP] * X
 
 
 def second_axis_transposed():
@@ -147,6 +169,11 @@ def slopes_of_categories():
     return mu + tau * z
 
 
+def joined_to_zeros():
+    eta = pt.concatenate([slopes_of_categories(), pt.zeros((G, 1))], axis=1)
+    return (eta[GROUP] * np.column_stack([np.ones(N), X, X])).sum(axis=1)
+
+
 def softmax_of_joined():
     p = pm.Deterministic(
         "p", pm.math.softmax(pt.concatenate([np.zeros((G, 1)), slopes_of_categories()], axis=1), axis=-1)
@@ -160,16 +187,16 @@ def set_beside_zeros():
 
 
 SPELLINGS = {
-    offset: (["z"], 1), divided: (["z"], 1),
-    numbered_from_one: (["z"], 1), lkj: (["z"], 2), lkj_transposed: (["z"], 2),
-    scales_of_columns: (["z"], 2), second_axis: (["b"], 2),
+    offset: (["z"], 1), deterministic: (["z"], 1), indexed_first: (["z"], 1), divided: (["z"], 1),
+    numbered_from_one: (["z"], 1), lengths_by_coordinates: (["z"], 1), lkj: (["z"], 2), lkj_transposed: (["z"], 2),
+    scales_of_columns: (["z"], 2), second_axis: (["b"], 2), second_axis_by_parts: (["b"], 2),
     second_axis_transposed: (["b"], 2), second_axis_sliced: (["b"], 2), nested: (["a", "z"], 1),
     with_covariates: (["z"], 1), probability_of_group: (["z"], 1), scale_of_each_group: (["z"], 2),
     correlated_by_hand: (["own", "z"], 2), correlated_in_reverse: (["own", "z"], 2),
     sum_and_difference: (["a", "b"], 2),
     scaled_after_covariate: (["z"], 1), scaled_with_covariate: (["z"], 1), scaled_memberships: (["z"], 1),
     scaled_difference: (["z"], 1), scaled_sum_of_slopes: (["slopes"], 2),
-    softmax_of_joined: (["z"], 2), set_beside_zeros: (["z"], 2),
+    joined_to_zeros: (["z"], 2), softmax_of_joined: (["z"], 2), set_beside_zeros: (["z"], 2),
 }  # fmt: skip
 
 
@@ -274,6 +301,29 @@ def test_covariates_of_a_billion_are_read_and_checked_near_the_start():
         tau, z = pm.HalfNormal("tau", 1e-9), pm.Normal("z", shape=G)
         pm.Poisson("y", pm.math.exp(tau * z[GROUP] * (1e9 + 1e8 * X)), observed=np.round(np.exp(Y)))
     assert read_groups(model).data.coordinates.replaced == ("z",)
+
+
+def draws_of(predictor, cores=1):
+    with model_of(predictor, Y + RNG_EFFECTS[GROUP]):
+        return pm.sample(
+            draws=60, tune=60, step=pma.GroupMH(progressbar=False), chains=2, cores=cores, random_seed=3,
+            progressbar=False, compute_convergence_checks=False, **({"mp_ctx": "spawn"} if cores > 1 else {}),
+        )  # fmt: skip
+
+
+RNG_EFFECTS = np.random.default_rng(1).normal(size=G)
+
+
+@pytest.mark.slow
+def test_centred_and_not_draw_the_same():
+    """The same draws of what is shared, the same effects, and the same rows a draw."""
+    one, other = draws_of(centred), draws_of(offset)
+    posterior = other.posterior
+    effects = posterior["mu"] + posterior["tau"] * posterior["z"]
+    for name in ("mu", "tau"):
+        assert np.allclose(one.posterior[name], posterior[name], rtol=1e-4, atol=1e-4)
+    assert np.allclose(one.posterior["z"], effects, rtol=1e-4, atol=1e-4)
+    assert (one.sample_stats["n_rows"] == other.sample_stats["n_rows"]).all()
 
 
 def test_maps_of_points_go_to_other_processes():

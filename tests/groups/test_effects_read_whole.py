@@ -35,6 +35,11 @@ def with_mean():
     return X @ (pm.Normal("mu") + tau * z)
 
 
+def in_a_container():
+    tau, z = scaled()
+    return pm.Data("X", X) @ pm.Deterministic("beta", tau * z)
+
+
 def summed():
     tau, z = scaled()
     return (X * (tau * z)).sum(axis=1)
@@ -68,6 +73,11 @@ def by_coordinates():
 def scaled_after():
     tau, z = scaled()
     return pm.Normal("a") + tau * (X @ z)
+
+
+def scaled_after_in_turn():
+    tau, z = scaled()
+    return 2 * pt.dot(X, z) * pm.HalfNormal("other") * tau
 
 
 def scaled_after_by_data():
@@ -136,8 +146,8 @@ def model_of(effects, sd=None):
 
 
 TAKEN = {
-    product: {"z"}, with_mean: {"z"}, summed: {"z"}, sparse: {"z"}, two_scales: {"z", "w"},
-    local_scales: {"z"}, random_walk: {"z"}, by_coordinates: {"z"}, scaled_after: {"z"},
+    product: {"z"}, with_mean: {"z"}, in_a_container: {"z"}, summed: {"z"}, sparse: {"z"}, two_scales: {"z", "w"},
+    local_scales: {"z"}, random_walk: {"z"}, by_coordinates: {"z"}, scaled_after: {"z"}, scaled_after_in_turn: {"z"},
     mean_taken_off: {"z"}, mean_taken_off_rows: {"z"}, mean_taken_off_centred: {"z"}, mean_taken_off_columns: {"z"},
     last_is_minus_the_others: {"z"}, scaled_after_by_data: {"z"}, divided_after: {"z"}, contrasts: {"z"},
     projected: {"z"},
@@ -169,6 +179,10 @@ def correlated():
     sd = pm.HalfNormal.dist(1, shape=D)
     chol = pm.LKJCholeskyCov("chol", n=D, eta=2.0, sd_dist=sd, compute_corr=True)[0]
     return X @ pt.dot(chol, pm.Normal("z", shape=D))
+
+
+def mean_of_a_prior():
+    return X @ pm.Normal("b", pm.HalfNormal("tau") * pm.Normal("z", shape=D), 1.0)
 
 
 def curved():

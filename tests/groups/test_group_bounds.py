@@ -33,6 +33,10 @@ def _effects(name, n_groups):
     return pm.Normal(name, mean, pm.math.exp(log_scale), shape=n_groups)
 
 
+def _logistic():
+    pm.Bernoulli("y", logit_p=_effects("u", 12)[INDEX] + X @ pm.Normal("slopes", shape=2), observed=BINARY)
+
+
 def _slopes():
     u, v = _effects("u", 12), _effects("v", 12)
     pm.Bernoulli("y", p=pm.math.invprobit(u[INDEX] + v[INDEX] * X[:, 0]), observed=BINARY)
@@ -47,7 +51,7 @@ def _poisson():
     pm.Poisson("y", pm.math.exp(_effects("u", 12)[INDEX] + X @ pm.Normal("slopes", shape=2)), observed=COUNTS)
 
 
-@pytest.fixture(scope="module", params=[_slopes, _crossed, _poisson], ids=lambda write: write.__name__[1:])
+@pytest.fixture(scope="module", params=[_logistic, _slopes, _crossed, _poisson], ids=lambda write: write.__name__[1:])
 def learnt(request):
     """Data, a model, and what is learnt of its groups: a step would compile moves besides."""
     with pm.Model() as model:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import pymc as pm
 import pytest
@@ -29,7 +27,6 @@ def effects(name, scale, shape):
     return pm.Normal(name, 0, pm.math.exp(pm.Normal(f"log_{name}", np.log(scale), 1e-3)), shape=shape)
 
 
-@cache
 def decider_of(eta_of):
     with pm.Model():
         pm.Bernoulli("y", logit_p=pm.Normal("a") + eta_of(), observed=Y)

@@ -109,7 +109,7 @@ def largest_z(name, posterior, expected):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["not centred", "slopes", "stores"])
+@pytest.mark.parametrize("name", CASES)
 def test_draws_have_the_law_of_linear_algebra(name):
     posterior = sampled(model_of(name))
     assert largest_z(name, posterior, law(name)) < MAX_Z

@@ -61,6 +61,8 @@ STEPS = {
     "MHSS": (logistic, pma.MHSS),
     "PenaltyMH on a pool, thinned": (logistic_with_data, lambda: from_blocks(thin=2)),
     "ApproxMH, annealed": (logistic, lambda: walk(temperature=pma.Annealing(5.0, 40))),
+    "PenaltyMH, Langevin": (logistic, lambda: pma.PenaltyMH(batch_size=60, proposal=pma.Langevin(50))),
+    "MinibatchBarker, thinned": (logistic, lambda: pma.MinibatchBarker(batch_size=60, thin=2)),
     # Its scale is that of whatever variable the last proposal was about.
     "ReversibleJump": (selection, lambda: walk(proposal=pma.ReversibleJump("beta", "gamma"))),
 }

@@ -28,10 +28,11 @@ def some(limit, where):
     return np.where(where, limit, np.inf * np.sign(limit))
 
 
-def survival(upper, lower=None):
+def survival(upper, lower=None, dist=pm.Exponential):
     def define():
         rate = pt.exp(pm.Normal("b") * X)
-        pm.Censored("t", pm.Exponential.dist(rate), lower=lower, upper=upper(), observed=TIME)
+        law = dist.dist(rate) if dist is pm.Exponential else dist.dist(pm.HalfNormal("shape"), rate)
+        pm.Censored("t", law, lower=lower, upper=upper(), observed=TIME)
 
     return define
 
@@ -48,7 +49,8 @@ def truncated(lower, upper, of=pm.Normal, observed=Z):
     def define():
         mean = pm.Normal("b") * X
         law = of.dist(mean, pm.HalfNormal("s")) if of is not pm.Poisson else of.dist(pt.exp(mean))
-        pm.Truncated("t", law, lower=lower, upper=upper, observed=observed)
+        of_data = [pm.Data(name, v) if isinstance(v, list) else v for name, v in (("lower", lower), ("upper", upper))]
+        pm.Truncated("t", law, lower=of_data[0], upper=of_data[1], observed=observed)
 
     return define
 
@@ -56,11 +58,15 @@ def truncated(lower, upper, of=pm.Normal, observed=Z):
 TAKEN = {
     "deaths at infinity": survival(lambda: UPPER),
     "deaths at infinity, pm.Data": survival(lambda: pm.Data("upper", UPPER)),
+    "deaths at infinity, a shape": survival(lambda: UPPER, dist=pm.Weibull),
     "no lower limit in any row": survival(lambda: UPPER, lower=np.full(N, -np.inf)),
     "a limit computed in the model": survival(lambda: pt.switch(DEATH > CENSORED_AT, CENSORED_AT, np.inf)),
     "left, right and not censored": tobit(some(-1.0, Z < -1), some(1.0, Z > 1)),
     "truncated in some rows": truncated(some(-2.0, X > 0), some(2.0, X > 0.5)),
+    "truncated in some rows, pm.Data": truncated(list(some(-2.0, X > 0)), 2.0),
+    "truncated above in no row": truncated(np.full(N, -2.0), np.full(N, np.inf)),
     "truncated above by a scalar infinity": truncated(-2.0, np.inf),
+    "truncated logistics": truncated(some(-2.0, X > 0), np.inf, pm.Logistic),
     "zero of a gamma law of shape 1": lambda: pm.Gamma(
         "t", 1.0, pm.HalfNormal("r"), observed=with_value(TIME, [5, 8], 0.0)
     ),
@@ -104,6 +110,8 @@ def poisson(y, x=X):
 BINARY = (X > 0).astype(int)
 NOT_GIVEN = {
     "neither 0 nor 1": (bernoulli("logit_p", with_value(BINARY, 7, 2)), r"row 7 \(-inf\) with .*'y' = 2"),
+    "neither 0 nor 1, p": (bernoulli("p", with_value(BINARY, 7, -1)), r"row 7 \(-inf\) with .*'y' = -1"),
+    "neither, pm.Data": (bernoulli("p", with_value(BINARY, 0, 3).tolist()), r"row 0 \(-inf\) with .*'y' = 3"),
     "negative counts": (poisson(with_value(COUNT, [3, 9], -1)), r"row 3 .*'y' = -1.*; row 9 .*'y' = -1"),
     "a covariate that is missing": (poisson(COUNT, with_value(X, 4, np.nan)), r"row 4 \(-inf\) with .* = nan"),
     "a covariate at infinity": (poisson(COUNT, with_value(X, 4, np.inf)), r"row 4 \(-inf\) with .* = inf"),

@@ -45,12 +45,13 @@ MOVING = [uniform, uniform_of_groups, truncated, pareto, shifted, triangular]
 
 
 @pytest.mark.parametrize("define", [uniform, uniform_of_groups, truncated, pareto, shifted])
-def test_a_limit_that_a_parameter_moves_is_refused(define):
+@pytest.mark.parametrize("step", [pma.PenaltyMH, pma.MHSS])
+def test_a_limit_that_a_parameter_moves_is_refused(define, step):
     """Where no proxy is found: the posterior lies against the limit."""
     with pm.Model() as model:
         define()
-    with pytest.raises(ValueError, match=r"PenaltyMH: rows have no likelihood beyond a limit that .*'limit"):
-        pma.PenaltyMH(model=model, progressbar=False)
+    with pytest.raises(ValueError, match=rf"{step.__name__}: rows have no likelihood beyond a limit that .*'limit"):
+        step(model=model, progressbar=False)
 
 
 @pytest.mark.slow

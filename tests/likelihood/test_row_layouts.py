@@ -215,7 +215,10 @@ def flat(position, of=log_softmax):
 
 SPLIT = {
     "dot with the transpose": normal(lambda: pm.math.dot(beta(), X.T)),
+    "a transposed array": normal(lambda: beta() @ XT),
+    "columns summed": normal(lambda: (beta()[:, None] * X.T).sum(0)),
     "pm.Data turned back": normal(lambda: pm.Data("x", XT).T @ beta()),
+    "pm.Data, turned": normal(lambda: pm.math.dot(beta(), pm.Data("x", XT))),
     "tensordot": normal(lambda: pt.tensordot(beta(), XT, axes=[[0], [0]])),
     "einsum": normal(lambda: pt.einsum("k,kn->n", beta(), XT)),
     "einsum of rows in a potential": potential(lambda: -((Y - pt.einsum("ij,j->i", pt.as_tensor(X), beta())) ** 2)),
@@ -228,11 +231,15 @@ SPLIT = {
     "components first, stacked": potential(stacked),
     "weights of rows, transposed": weights_of_rows,
     "choices by dot": choice(lambda: pt.dot(TABLE, beta(2))),
+    "choices by dot, pm.Data": choice(lambda: pm.math.dot(pm.Data("table", TABLE), beta(2))),
+    "choices by matmul": choice(lambda: pt.as_tensor(TABLE) @ beta(2)),
+    "choices by tensordot": choice(lambda: pt.tensordot(TABLE, beta(2), axes=1)),
     "choices by einsum": choice(lambda: pt.einsum("nkj,j->nk", TABLE, beta(2))),
     "choices by einsum, turned": choice(lambda: pt.einsum("j,nkj->nk", beta(2), pm.Data("table", TABLE))),
     "choices, alternatives first": choice(lambda: pt.dot(ALTERNATIVES_FIRST, beta(2)).T),
     "choices reshaped": choice(lambda: pt.dot(pt.as_tensor(TABLE).reshape((N * K, 2)), beta(2)).reshape((-1, K))),
     "choices in a long table": choice(lambda: (LONG @ beta(2) + pm.Normal("a", shape=K)[ALTERNATIVE]).reshape((N, K))),
+    "choices in a long pm.Data": choice(lambda: pt.dot(pm.Data("x", LONG), beta(2)).reshape((-1, K))),
     "choices in a long table, alternatives first": choice(
         lambda: pt.dot(ALTERNATIVES_FIRST.reshape(-1, 2), beta(2)).reshape((K, N)).T
     ),
@@ -240,6 +247,7 @@ SPLIT = {
     "one vector of probabilities": lambda: pm.Categorical("y", pm.Dirichlet("p", np.ones(K)), observed=CHOICE),
     "cut points alone": cut_points_alone,
     "covariances": matrix_normal(cov=lambda: COV),
+    "covariances and more": matrix_normal(cov=lambda: COV + scale() * np.eye(2)),
     "covariances scaled": matrix_normal(cov=lambda: WIDTH[:, None, None] * (scale() * np.eye(2))),
     "Cholesky factors": matrix_normal(chol=lambda: scale() * pm.Data("chol", CHOL)),
     "precisions": matrix_normal(tau=lambda: np.linalg.inv(COV)),
@@ -247,17 +255,22 @@ SPLIT = {
     "chosen by arange": potential(lambda: log_softmax()[pt.arange(N), pm.Data("k", CHOICE % 3)]),
     "chosen, rows last": potential(lambda: log_softmax(0)[CHOICE % 3, np.arange(N)]),
     "chosen along an axis": potential(lambda: pt.take_along_axis(log_softmax(), CHOICE[:, None] % 3, axis=1)[:, 0]),
+    "chosen by two columns": potential(lambda: log_softmax()[np.arange(N)[:, None], CHOICE[:, None] % 3][:, 0]),
     "numbers of rows as data too": potential(time_and_choice),
+    "chosen by numbers in pm.Data": potential(lambda: log_softmax()[pm.Data("i", np.arange(N)), CHOICE % 3]),
     "chosen by both in pm.Data": potential(
         lambda: log_softmax()[pm.Data("i", np.arange(N)), pm.Data("k", CHOICE % 3)]
     ),
     "chosen by a mask": potential(lambda: log_softmax()[np.eye(3, dtype=bool)[CHOICE % 3]]),
     "chosen in a flat table": flat(lambda: np.arange(N) * 3 + CHOICE % 3),
+    "chosen in a flat table, two terms": flat(lambda: np.arange(N) * 3 + pm.Data("k", CHOICE % 3)),
+    "chosen in a flat table, arange": flat(lambda: pt.arange(N) * 3 + CHOICE % 3),
     "chosen in a flat table, pm.Data": flat(lambda: pm.Data("i", np.arange(N) * 3 + CHOICE % 3)),
     "chosen in a flat table, rows last": flat(lambda: CHOICE % 3 * N + np.arange(N), lambda: log_softmax(0)),
     "chosen in a flat table, its shape": potential(
         lambda: (lp := log_softmax()).ravel()[pt.arange(lp.shape[0]) * lp.shape[1] + CHOICE % 3]
     ),
+    "chosen by pt.take": potential(lambda: pt.take(log_softmax(), np.arange(N) * 3 + CHOICE % 3)),
     "rows of an array by their numbers": normal(lambda: beta(1)[0] * pt.as_tensor(Y2)[pm.Data("i", np.arange(N)), 1]),
     "rows of an array by other numbers": normal(lambda: beta(1)[0] * pm.Data("x", X[:, 0])[GROUP]),
     "random walks": random_walk,
@@ -272,11 +285,13 @@ SPLIT = {
     "two states by a scan": two_states_and_two_lags,
     "parameters by a scan": normal(parameters_by_scan),
     "a sum": potential(lambda: (-(residuals() ** 2)).sum()),
+    "a sum of log densities": potential(lambda: pm.logp(pm.Normal.dist(X @ beta(), scale()), Y).sum()),
     "a sum and numbers beside it": potential(normal_as_a_sum),
     "sums, times and divided by numbers": potential(two_sums),
     "a sum of components first": potential(sum_of_components_first),
     "a mean": potential(lambda: -N * pt.mean(residuals(pm.Data("y_data", Y)) ** 2)),
     "a product of vectors": potential(lambda: -0.5 * (r := residuals()) @ r),
+    "a dot product": potential(lambda: -0.5 * pt.dot(r := residuals(), r)),
     "a squared norm": potential(lambda: -0.5 * pt.linalg.norm(residuals()) ** 2 - N * pt.log(scale())),
     "an einsum over rows": potential(lambda: -pt.einsum("i,i->", (r := residuals()) ** 2, pt.exp(r))),
     "a trace of products of rows": potential(lambda: -pt.diagonal(pt.dot((r := X - beta()).T, r)).sum()),
@@ -296,6 +311,7 @@ SPLIT = {
     "chosen by pt.choose": potential(lambda: pt.choose(CHOICE % 3, [log_softmax_of(k) for k in range(3)])),
     "chosen by pt.choose in a table": potential(lambda: pt.choose(pm.Data("k", CHOICE % 3), log_softmax().T)),
     "chosen by pt.choose, wrapped": potential(lambda: pt.choose(CHOICE - 3, log_softmax(0), mode="wrap")),
+    "chosen by pt.choose, clipped": potential(lambda: pt.choose(CHOICE - 1, log_softmax(0), mode="clip")),
     "chosen by a marked table": potential(lambda: (log_softmax() * pt.extra_ops.to_one_hot(CHOICE % 3, 3)).sum(axis=1)),
     "chosen by where a mask is": potential(lambda: log_softmax()[pt.as_tensor(np.eye(3)[CHOICE % 3]).nonzero()]),
     "constants less their mean": normal(lambda: beta() @ centred(pt.as_tensor(XT)) / pt.as_tensor(X).std()),
@@ -332,6 +348,7 @@ def transposed_in_place():
 MIXED = {
     "a reshape in place of a transpose": transposed_in_place,
     "entries of other rows": potential(lambda: log_softmax()[np.arange(N)[::-1], CHOICE % 3]),
+    "entries of rows by pm.Data": potential(lambda: log_softmax()[pm.Data("r", np.arange(N)[::-1]), CHOICE % 3]),
     "entries of the row before in a flat table": flat(lambda: (np.arange(N) * 3 + CHOICE % 3 + 3) % (3 * N)),
     "a mask with two marks in a row": potential(lambda: log_softmax()[np.roll(np.eye(N, 3, dtype=bool), 1, axis=1)]),
     "a state from row to row": normal(
@@ -345,6 +362,7 @@ MIXED = {
     ),
     "rows sorted": normal(lambda: pt.sort(X @ beta())),
     "the row before": potential(lambda: log_softmax()[np.arange(N) - 1, CHOICE % 3]),
+    "a mean over rows on the second axis": normal(lambda: beta() @ centred(pm.Data("x", XT))),
     "a sum over rows in a product": normal(lambda: X @ (pm.Data("x", XT) @ pt.as_tensor(X)) @ beta()),
     "rows accumulated on the second axis": normal(lambda: beta() @ pt.cumsum(pm.Data("x", XT), axis=1)),
     "the diagonal of products of rows": normal(

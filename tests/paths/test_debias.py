@@ -43,7 +43,7 @@ def assert_unbiased(scores):
 
 @pytest.mark.filterwarnings("ignore:The standard error may say too little")
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [{}, {"ratio": 3, "alpha": "auto"}])
+@pytest.mark.parametrize("settings", [{}, {"ratio": 3}, {"alpha": "auto"}, {"min_batch": 7, "alpha": 0.8}])
 def test_unbiased_over_many_seeds(settings):
     assert_unbiased(z_scores(**settings))
 

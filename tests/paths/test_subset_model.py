@@ -46,15 +46,30 @@ def standardised_in_the_graph(X, z, **_):
     pm.Normal("y", ((data - data.mean(axis=0)) / data.std(axis=0)) @ slope, 1, observed=z)
 
 
+def mixture(z, **_):
+    centre = pm.Normal("centre", shape=2)
+    weight = pm.Dirichlet("weight", np.ones(2))
+    pm.NormalMixture("y", w=weight, mu=centre, sigma=1.0, observed=z)
+
+
 def censored(X, z, **_):
     slope = pm.Normal("slope", shape=3)
     pm.Censored("y", pm.Normal.dist(X @ slope, 1.0), lower=-1, upper=1, observed=np.clip(z, -1, 1))
+
+
+def multivariate(Y, **_):
+    mean = pm.Normal("mean", shape=2)
+    pm.MvNormal("y", mean, cov=np.eye(2), observed=Y)
 
 
 def gaussian_process(X, z, **_):
     length = pm.HalfNormal("length")
     process = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(3, ls=length))
     process.marginal_likelihood("y", X=X, y=z, sigma=pm.HalfNormal("noise"))
+
+
+def no_covariates(z, **_):
+    pm.Normal("y", pm.Normal("mean"), 1, observed=z)
 
 
 def potential_only(z, **_):
@@ -64,7 +79,8 @@ def potential_only(z, **_):
 
 
 MODELS = [
-    logistic, with_dims, hierarchical, standardised_in_the_graph, censored, gaussian_process, potential_only,
+    logistic, with_dims, hierarchical, standardised_in_the_graph, mixture, censored, multivariate,
+    gaussian_process, no_covariates, potential_only,
 ]  # fmt: skip
 
 

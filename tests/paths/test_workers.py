@@ -263,7 +263,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("how", ["fork", "spawn"])
+@pytest.mark.parametrize("how", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_workers_end_with_the_program_that_started_them(tmp_path, how):
     """Idle ones too: they hold what is printed open, of which there is an end when the last of them has ended."""
     (tmp_path / "script.py").write_text(ENDED)

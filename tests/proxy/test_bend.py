@@ -92,7 +92,7 @@ def z_scores(step_of, draws=4_000):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step_of", [pma.PenaltyMH, pma.ExactMH], ids=lambda of: of.__name__)
+@pytest.mark.parametrize("step_of", [pma.PenaltyMH, pma.MinibatchBarker, pma.ExactMH], ids=lambda of: of.__name__)
 def test_a_slope_against_zero_has_the_moments_of_quadrature(step_of):
     z, bent = z_scores(step_of)
     assert bent

@@ -184,9 +184,10 @@ def poisson_model():
 
 
 @pytest.mark.slow
-def test_posterior_of_all_rows_from_a_fraction(poisson_model):
+@pytest.mark.parametrize("proposal", [pma.SurrogateHMC(), pma.CrankNicolson()], ids=["hmc", "crank-nicolson"])
+def test_posterior_of_all_rows_from_a_fraction(poisson_model, proposal):
     with poisson_model:
-        step = pma.PenaltyMH(proxy=pma.Taylor(), rows=pma.Weighted(), batch_size=50, proposal=pma.CrankNicolson())
+        step = pma.PenaltyMH(proxy=pma.Taylor(), rows=pma.Weighted(), batch_size=50, proposal=proposal)
         idata = pm.sample(step=step, draws=8_000, compute_convergence_checks=False, **SAMPLING)
     assert float(idata["sample_stats"]["n_rows"].mean()) < 120
     beta, base = (idata["posterior"][name].to_numpy() for name in ("beta", "base"))

@@ -1,13 +1,19 @@
 """Weighted rows: the table draws what it should, and the weighted mean estimates the mean of all rows."""
 
 import numpy as np
+import pymc as pm
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
+import pymc_austerity as pma
+from pymc_austerity.acceptance.all_rows import Exact
+from pymc_austerity.acceptance.uncorrected import FixedBatch
+from pymc_austerity.diagnostics.spot_check import evaluate_pair
 from pymc_austerity.rows.weighted import Weighted, alias_table, draw_weighted, row_table, weigh_rows
+from pymc_austerity.steps.defaults import plan_proxy
 
 SIZES = np.array([0.0, 1.0, 2.0, 3.0, 10.0, 0.5, 0.5, 4.0])
 
@@ -80,3 +86,42 @@ def test_sizes_of_zero_and_a_floor_of_one_draw_uniformly():
         np.testing.assert_allclose(table.weight, 1.0)
     with pytest.raises(ValueError, match=r"must lie in \(0, 1\]"):
         Weighted(1.5)
+
+
+def test_tests_that_need_equal_rows_refuse_weights():
+    for test in (Exact(), FixedBatch(100)):
+        with pytest.raises(ValueError, match="without replacement.*Use rows"):
+            plan_proxy(test, None, "auto", Weighted(), None)
+
+
+@pytest.mark.slow
+def test_weights_repair_the_variance_that_rare_rows_hide(caplog):
+    # Twelve indicators of three rows each: 36 rows of 20,000 carry what the proxy leaves, and most batches miss them.
+    rng = np.random.default_rng(54)
+    rare = np.zeros((20_000, 12))
+    rare[rng.choice(len(rare), 36, replace=False), np.repeat(np.arange(12), 3)] = 1
+    X = np.column_stack([rng.normal(size=len(rare)), rare])
+    y = rng.random(len(X)) < 1 / (1 + np.exp(-X[:, 0]))
+    estimated, said = {}, {}
+    for rows in (pma.Uniform(), pma.Weighted()):
+        with pm.Model():
+            pm.Bernoulli("y", logit_p=X @ pm.Normal("beta", 0, 1, shape=13), observed=y)
+            step = pma.PenaltyMH(rows=rows)
+            caplog.clear()
+            pm.sample(300, tune=100, step=step, chains=1, cores=1, random_seed=1, progressbar=False)
+        said[type(rows)] = "trust" in caplog.text
+        decider = step.decider
+        weight = decider.parts.prepared.table.weight if decider.row_source.weighted else np.ones(len(X))
+        probability = 1 / weight / (1 / weight).sum()
+        ratios = []
+        for draw in decider.parts.prepared.draws[-5:]:
+            pair = evaluate_pair(decider, decider.propose(draw, np.empty(0), step.chain.state, rng))
+            values = pair.terms * weight
+            true = probability @ (values - probability @ values) ** 2
+            batches = values[rng.choice(len(X), (1_000, 200), p=probability)]
+            ratios.append(np.median(batches.var(axis=1, ddof=1) / true))
+        estimated[type(rows)] = np.median(ratios)
+    assert estimated[pma.Uniform] < 0.3
+    assert 0.8 < estimated[pma.Weighted] < 1.2
+    assert said[pma.Uniform]
+    assert not said[pma.Weighted]

@@ -13,8 +13,9 @@ from pymc_austerity.rows import Rows, weighted
 from pymc_austerity.rows import grown as grown_rows
 from pymc_austerity.rows.grown import GrownRows
 
-N = 2_000
+N, DOUBLINGS = 2_000, 5
 SLOPES = np.array([0.8, -0.5, 0.3])
+RUN = {"cores": 1, "chains": 2, "progressbar": False, "compute_convergence_checks": False}
 
 
 def table(n, seed=1, slopes=SLOPES):
@@ -43,6 +44,26 @@ def step_of_half(request):
     model = logistic(x[:N], y[:N])
     with model:
         return getattr(pma, request.param)(progressbar=False), model, x, y
+
+
+@pytest.mark.parametrize("step", ["PenaltyMH", "MHSS"])
+def test_doubling_five_times_is_a_fit_of_everything(step):
+    """Means and sds are those of a step that was built on all rows, within Monte Carlo error."""
+    x, y = table(N * 2**DOUBLINGS, seed=5)
+    kept, found = [], {}
+    with logistic(x[:N], y[:N]) as model:
+        growing = getattr(pma, step)(progressbar=False)
+        for k in range(1, DOUBLINGS + 1):
+            before, n = growing.decider.parts.prepared.kept.psi, N * 2**k
+            decider = grown(growing, model, x[:n], y[:n])
+            kept.append(np.array_equal(before, decider.parts.prepared.kept.psi))
+        for name, built in {"grown": growing, "anew": getattr(pma, step)(progressbar=False)}.items():
+            idata = pm.sample(6_000, tune=300, step=built, random_seed=3, **RUN)
+            found[name] = idata["posterior"]["b"].to_numpy().reshape(-1, 3)
+    assert sum(kept) >= 3
+    sd = found["anew"].std(axis=0)
+    assert np.abs(found["grown"].mean(axis=0) - found["anew"].mean(axis=0)).max() < 0.08 * sd.max()
+    np.testing.assert_allclose(found["grown"].std(axis=0), sd, rtol=0.06)
 
 
 def test_new_rows_alone_are_passed_over(step_of_half, monkeypatch):

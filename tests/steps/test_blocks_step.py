@@ -19,7 +19,7 @@ from pymc_austerity.diagnostics.spot_check import evaluate_pair
 from pymc_austerity.kernel import Chain
 from pymc_austerity.kernel.chain import draw_start
 from pymc_austerity.likelihood import read_model
-from pymc_austerity.rows import Reservoir
+from pymc_austerity.rows import Reservoir, Rows
 from pymc_austerity.steps.pooled import open_table
 from pymc_austerity.steps.process import stopped_chain
 
@@ -108,8 +108,9 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_the_posterior_from_parquet_is_that_of_all_rows(folder, truth):
-    step = built(blocks(folder, pool=1_600_000))
+@pytest.mark.parametrize("kind", [pma.PenaltyMH, pma.MinibatchBarker])
+def test_the_posterior_from_parquet_is_that_of_all_rows(folder, truth, kind):
+    step = built(blocks(folder, pool=1_600_000), kind)
     idata = draw(SAMPLE, step, 2_000)
     found = pma.compare({"blocks": idata, "all rows": truth}, reference="all rows", level=0.001)
     assert (found["differs"] == "").all(), found.to_string()
@@ -165,9 +166,10 @@ def test_chains_of_a_pool_share_no_row(step):
 
 
 @pytest.mark.slow
-def test_more_chains_than_the_pool_is_for_are_refused(step):
+@pytest.mark.parametrize("cores", [1, 2])
+def test_more_chains_than_the_pool_is_for_are_refused(step, cores):
     with pytest.raises(Exception, match="the pool is shared by 2 chains, and there are more of them"):
-        draw(SAMPLE, step, 20, 10, chains=3)
+        draw(SAMPLE, step, 20, 10, cores=cores, chains=3)
 
 
 @pytest.mark.slow
@@ -193,6 +195,11 @@ def test_a_run_is_judged_on_the_rows_of_the_pool(step):
     other["sample_stats"]["data_digest"] = idata["sample_stats"]["data_digest"] + 2
     with pytest.raises(ValueError, match="made with other rows than those of the step or of data="):
         pma.reliability(other, SAMPLE, step=step)
+    with pytest.raises(ValueError, match="made with other data than those of 'a'"):
+        pma.compare({"a": idata, "b": other}, reference="a")
+    usage = pma.data_usage(idata)
+    assert usage["total_rows"] == N
+    assert usage["setup_passes"] > 2
     decider, everything = as_population(step.decider), model_of(ROWS)
     logp = everything.compile_logp(vars=[everything["seen"]], sum=True, mode="FAST_COMPILE")
     rng, others = np.random.default_rng(2), np.empty(0)
@@ -335,6 +342,15 @@ def test_a_group_that_the_model_does_not_have_is_named(bad):
     index[201] = bad
     with pytest.raises(ValueError, match=rf"the arrays, row 201: g is {bad}, and effect has 3 entries"):
         list(grouped(index).pieces())
+
+
+def test_rows_in_memory_answer_as_a_table_does():
+    rows = Rows((ROWS["when"], ROWS["seen"]))
+    assert [len(piece) for piece in rows.pieces()] == [N]
+    some, everything = rows.samples([np.array([5, 3]), None])
+    assert np.array_equal(some.arrays[0], ROWS["when"][[3, 5]])
+    assert everything is rows
+    assert rows.reading_passes == 0
 
 
 def test_chains_of_mhss_begin_where_rows_of_the_pool_decide():

@@ -150,11 +150,12 @@ def test_a_chain_does_not_go_on_with_other_data(contained):
 
 
 @pytest.mark.parametrize("n", [1, 0])
-def test_one_row_that_is_left_is_read_and_none_is_refused(n):
+@pytest.mark.parametrize("step", ["PenaltyMH", "ExactMH"])
+def test_one_row_that_is_left_is_read_and_none_is_refused(step, n):
     with pm.Model():
         data = pm.Data("y", np.random.default_rng(1).normal(size=N))
         pm.Normal("o", pm.Normal("b", 0, 1), 1, observed=data)
-        step = pma.PenaltyMH(proxy=None, progressbar=False)
+        step = getattr(pma, step)(proxy=None, progressbar=False)
         pm.set_data({"y": np.full(n, 1.0)})
         if not n:
             with pytest.raises(ValueError, match="Data array 'y' of 'o' has no rows left"):

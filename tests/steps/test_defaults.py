@@ -122,6 +122,26 @@ def test_a_log_rate_that_is_all_tail_is_named(events, refused):
             assert prepared.draws[:, 1].std() == pytest.approx(np.sqrt(special.polygamma(1, events)), rel=0.35)
 
 
+@pytest.mark.slow
+def test_the_centre_does_not_leave_the_posterior():
+    """Of products of a scale and standardised effects, as in bambi's ``y ~ x + (x|g)``, a quadratic runs away."""
+    rng = np.random.default_rng(7)
+    g, x = rng.integers(0, 20, 2_000), rng.normal(size=2_000)
+    effects = rng.normal(size=(20, 2)) * [0.7, 0.4]
+    with pm.Model() as model:
+        a, b = pm.Normal("a", 0, 2.5), pm.Normal("b", 0, 2.5)
+        u = pm.HalfNormal("scale", 3, shape=2) * pm.Normal("z", 0, 1, shape=(20, 2))
+        y = 1 + 0.5 * x + effects[g, 0] + effects[g, 1] * x + rng.normal(size=2_000)
+        pm.Normal("y", a + b * x + u[g, 0] + u[g, 1] * x, pm.HalfStudentT("error", nu=4, sigma=1.5), observed=y)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        prepared = pma.PenaltyMH(model=model, merge_rows=False).decider.parts.prepared  # one decision
+    if prepared is None:
+        assert "noncentered=False" in str(caught[-1].message)
+    else:
+        assert np.abs(prepared.draws).max() < 10
+
+
 def test_starts_without_derivatives_are_left_out():
     # The chain starts where neither rows nor prior say much, so that a start some way off may overflow the exponential.
     counts = np.random.default_rng(13).poisson(3.0, size=400)
@@ -157,3 +177,16 @@ def test_nothing_is_said_where_no_proxy_is_meant():
     with warnings.catch_warnings(), logistic():
         warnings.simplefilter("error")
         assert pma.ApproxMH(proxy=None).decider.parts.prepared is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"proxy": "taylor"}, "proxy='taylor' must be 'auto', None or"),
+        ({"rows": "weighted"}, "rows='weighted' must be"),
+        ({"proposal": 0.1}, "proposal=0.1 is not a proposal"),
+    ],
+)
+def test_parts_of_the_wrong_kind_are_refused(arguments, message):
+    with logistic(), pytest.raises(TypeError, match=message):
+        pma.ApproxMH(**arguments)

@@ -14,7 +14,9 @@ from pymc_austerity.compile import graph_compiler
 
 N = 600
 BUILD = {
+    "PenaltyMH": pma.PenaltyMH,
     "MHSS": pma.MHSS,
+    "ExactMH": lambda **o: pma.ExactMH(proxy=None, **o),
     "GroupMH": pma.GroupMH,
 }
 

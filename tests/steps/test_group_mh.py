@@ -105,8 +105,21 @@ def test_a_pickled_step_goes_on_alike(case):
 
 
 @pytest.mark.slow
-def test_other_data_give_the_draws_of_a_new_step(case):
-    (model, step), rows = case, 2 * INDEX.size
+def test_other_data_are_learnt_anew(case):
+    model, step = case
+    other = np.roll(INDEX, 7)[:2_000]
+    with model:
+        pm.set_data({"index": other, "rows": np.ones(2_000, int)})
+        step.set_rng(1)
+        assert np.array_equal(np.diff(step.decider.prepared.start), np.bincount(other, minlength=6))
+        assert step.decider.prepared.mean[0] > 0.5
+        pm.set_data({"index": INDEX, "rows": SUCCESS})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [INDEX.size // 2, 2 * INDEX.size])
+def test_other_data_give_the_draws_of_a_new_step(case, rows):
+    model, step = case
     at = np.arange(rows) % INDEX.size
     with model:
         pm.set_data({"index": INDEX[at], "rows": SUCCESS[at]})

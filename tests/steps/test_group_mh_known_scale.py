@@ -1,6 +1,7 @@
 """Normal errors of unknown scale, two crossed factors: `GroupMH` reads no row, and is right by quadrature.
 
-Given three scales everything else is jointly normal; the scales are summed over a grid of their logarithms.
+Given three scales everything else is jointly normal; the scales are summed over a grid of their logarithms.  Effects of
+the second factor are apart, or all alike: then its scale may be zero.
 """
 
 from copy import copy
@@ -22,15 +23,20 @@ RNG = np.random.default_rng(13)
 #: The first group of either factor has no rows.
 FIRST, SECOND, X = RNG.integers(1, G, N), RNG.integers(1, H, N), RNG.normal(size=N)
 Y = 0.4 + 0.5 * X + 0.8 * RNG.normal(size=G)[FIRST] + 0.7 * RNG.normal(size=N)
-Y += np.linspace(-0.9, 0.9, H)[SECOND]
+APART = {"apart": Y + np.linspace(-0.9, 0.9, H)[SECOND], "all alike": Y}
 DESIGN = np.column_stack([np.ones(N), X, np.eye(G)[FIRST], np.eye(H)[SECOND]])
 N_DRAWS = 16_000
 WATCHED = [0, 1, 2, 3, 2 + G, 3 + G]
 LOCATION, WIDTH = -0.3, 0.5
 
 
+@pytest.fixture(scope="module", params=APART)
+def case(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def model():
+def model(case):
     with pm.Model() as model:
         log_sigma = pm.Normal("log_sigma", LOCATION, WIDTH)
         log_scale = pm.Normal("log_scale", LOCATION, WIDTH)
@@ -38,7 +44,7 @@ def model():
         first = pm.Normal("first", 0, pm.math.exp(log_scale), shape=G)
         second = pm.Normal("second", 0, pm.HalfNormal("scale"), shape=H)
         mean = intercept + slope * X + first[FIRST] + second[SECOND]
-        pm.Normal("y", mean, pm.math.exp(log_sigma), observed=pm.Data("observed", Y))
+        pm.Normal("y", mean, pm.math.exp(log_sigma), observed=pm.Data("observed", APART[case]))
     return model
 
 
@@ -48,9 +54,9 @@ def step(model):
 
 
 @pytest.fixture(scope="module")
-def law():
+def law(case):
     """Means and sds of what is watched and of the three log scales."""
-    y, axes = Y, (np.linspace(-0.7, 0.1, 17), np.linspace(-2, 1.2, 21), np.linspace(-9, 1.5, 64))
+    y, axes = APART[case], (np.linspace(-0.7, 0.1, 17), np.linspace(-2, 1.2, 21), np.linspace(-9, 1.5, 64))
     s, a, b = (x.ravel() for x in np.meshgrid(*axes))
     prior = np.column_stack(
         [np.ones((s.size, 2)), *(np.exp(-2 * x)[:, None].repeat(n, 1) for x, n in ((a, G), (b, H)))]

@@ -2,6 +2,7 @@
 
 import inspect
 import logging
+import pickle
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,7 @@ from pytensor.graph.utils import MethodNotDefined
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance import Barker, Exact, NoisePenalty, ScalableSubsampling, SequentialT
+from pymc_austerity.groups import GroupDecider
 from pymc_austerity.steps import groups_of_step
 from pymc_austerity.steps.step_building import OneDecision
 from pymc_austerity.unsupported_model import UnsupportedModelError
@@ -96,6 +98,19 @@ def test_a_step_makes_the_draws_of_group_mh(many, penalty):
     assert pma.reliability(found, many).verdict
 
 
+@pytest.mark.slow
+def test_a_pickled_step_goes_on_from_its_state(many, penalty):
+    step, _ = penalty
+    step.set_rng(5)
+    there, mine = pickle.loads(pickle.dumps(step)), many.initial_point()
+    assert type(there) is pma.PenaltyMH
+    for _ in range(3):
+        mine, _ = step.step(mine)
+    there.sampling_state = step.sampling_state
+    (mine, _), (theirs, _) = step.step(mine), there.step(mine)
+    assert all(np.array_equal(mine[name], theirs[name]) for name in mine)
+
+
 @pytest.mark.parametrize(
     ("step", "options", "test"),
     [
@@ -170,6 +185,25 @@ def test_several_lengths_stay_one_population(monkeypatch):
     assert _planned(two, monkeypatch, pma.PenaltyMH) is None
 
 
+@pytest.mark.slow
+def test_mhss_draws_the_rows_of_groups_by_bounds():
+    rng = np.random.default_rng(1)
+    g = np.arange(6_000) % 300
+    success = rng.random(g.size) < 1 / (1 + np.exp(-rng.normal(size=300)[g]))
+    with pm.Model():
+        effect = pm.Normal("effect", pm.Normal("mean"), pm.HalfNormal("scale"), shape=300)
+        pm.Bernoulli("y", logit_p=effect[g], observed=success)
+        step = pma.MHSS(progressbar=False)
+    assert isinstance(step.decider, GroupDecider)
+    assert 0 < step.predicted_rows < g.size
+    assert step.decider.parts.bounded
+
+
 def test_the_arguments_of_a_step_are_shown():
     for step in (pma.PenaltyMH, pma.ApproxMH, pma.MinibatchBarker, pma.ExactMH, pma.MHSS, pma.GroupMH):
         assert list(inspect.signature(step).parameters) == list(inspect.signature(step.__init__).parameters)[1:]
+
+
+def test_an_argument_that_is_wrong_is_named_all_the_same(many):
+    with many, pytest.raises(ValueError, match="batch_size"):
+        pma.PenaltyMH(batch_size=-1, progressbar=False)

@@ -1,5 +1,6 @@
 """The step methods inside ``pm.sample``: statistics, other steps beside them, new data, states, bad input."""
 
+import logging
 import os
 import re
 import subprocess
@@ -7,6 +8,7 @@ import sys
 import textwrap
 
 import arviz as az
+import cloudpickle
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -107,6 +109,16 @@ def test_sampling_state_continues_bit_for_bit(model, step):
     step.sampling_state = state
     assert np.array_equal(walk(step, here, 200)[0], expected)
     assert len(np.unique(expected)) > 20
+
+
+def test_a_pickled_step_draws_what_the_step_draws(step):
+    copy, start = cloudpickle.loads(cloudpickle.dumps(step)), {"mu": np.array(0.5)}
+    drawn = []
+    for each in (step, copy):
+        each.start_chain(np.random.default_rng(7))
+        drawn.append(walk(each, start, 50)[0])
+    assert np.array_equal(*drawn)
+    assert len(np.unique(drawn[0])) > 5
 
 
 def test_what_was_sampled_survives_saving(idata, tmp_path):
@@ -249,11 +261,35 @@ def test_a_stale_value_in_a_compound_step_is_caught():
 # Bad input.
 
 
+@pytest.mark.parametrize(
+    ("arguments", "error", "told"),
+    [
+        ({"epsilon": 0.7}, ValueError, "epsilon=0.7.*between 0 and 0.5.*0.01"),
+        ({"batch_size": 1}, ValueError, "batch_size=1 .*at least 2 rows.*500"),
+        ({"temperature": 0.0}, ValueError, "temperature=0.0.*positive"),
+        ({"proposal": "random walk"}, TypeError, "proposal='random walk' is not a proposal.*RandomWalk"),
+        ({"proposal": pma.RandomWalk(scale=[1.0, 2.0])}, ValueError, r"shape \(2,\).* moves 1 number"),
+        ({"observed": "z"}, ValueError, r"observed=\['z'\].*Choose from y"),
+    ],
+)
+def test_bad_arguments_are_refused_before_sampling(model, arguments, error, told):
+    with pytest.raises(error, match=told):
+        pma.ApproxMH(proxy=None, model=model, **arguments)
+
+
 def test_a_model_without_rows_is_refused():
     with pm.Model() as model:
         pm.Normal("x")
     with pytest.raises(ValueError, match="no observed variable.*pm.NUTS"):
         pma.ApproxMH(proxy=None, model=model)
+
+
+@pytest.mark.slow
+def test_large_constants_build_without_a_warning():
+    with pm.Model() as model:
+        beta = pm.Normal("beta", shape=8)
+        pm.Bernoulli("y", logit_p=ROWS[:8] * np.ones((20_000, 8)) @ beta, observed=np.zeros(20_000))
+    assert [pma.ExactMH(proxy=None, model=model).name for _ in range(2)] == ["exact_mh"] * 2
 
 
 # Points without a finite density.
@@ -352,3 +388,15 @@ def test_set_up_says_what_it_waited_for_and_for_how_long(capfd, caplog):
     assert step.decider.parts.progressbar
     assert not quiet.decider.parts.progressbar
     assert re.search(r"ExactMH set up in \d+\.\d s \(reading the model \d+\.\d s, compiling", caplog.text)
+
+
+def test_set_up_is_quiet_where_pymc_is(caplog):
+    logger = logging.getLogger("pymc")
+    level = logger.level
+    try:
+        logger.setLevel(logging.ERROR)
+        with _bounded_model(np.linspace(-0.1, 0.1, 50)):
+            step = pma.ExactMH(proxy=None, proposal=pma.RandomWalk(scale=0.02))
+    finally:
+        logger.setLevel(level)
+    assert not step.decider.parts.progressbar

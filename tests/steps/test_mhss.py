@@ -1,5 +1,7 @@
 """The step that is exact on less than a row a draw: its posterior, its reduction, its statistics and its refusals."""
 
+import pickle
+
 import numpy as np
 import pymc as pm
 import pytensor
@@ -110,8 +112,8 @@ def test_third_order_and_long_bounds_of_ordinal_rows(monkeypatch, caplog):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
-    [{"proposal": pma.RandomWalk(scale=0.5)}, {"order": 3}],
-    ids=["walk", "third order"],
+    [{"proposal": pma.CrankNicolson()}, {"proposal": pma.RandomWalk(scale=0.5)}, {"order": 3}],
+    ids=["Crank-Nicolson", "walk", "third order"],
 )
 def test_moves_orders_and_temperatures(options):
     _, idata = sampled(pma.MHSS, temperature=1.5, **options)
@@ -166,6 +168,21 @@ def test_no_row_breaks_its_bound_at_any_proposal_of_the_chain(run):
 def test_a_broken_bound_stops_with_the_row():
     with pytest.raises(SamplingError, match=r"Row \d+ of the data .* No draw so far is then exact"):
         sampled(pma.MHSS, bound=lambda centre, factor, radius: np.full(N, 1e-4))
+
+
+@pytest.mark.slow
+def test_another_process_gets_the_bounds_and_not_the_model(run):
+    step, _ = run
+    copy = pickle.loads(pickle.dumps(step))
+    outcomes = []
+    for one in (step, copy):
+        one.start_chain(np.random.default_rng(6))
+        point, stats = {"slope": np.array(-2.0)}, []
+        for _ in range(50):
+            point, (stat,) = one.step(point)
+            stats.append((float(point["slope"]), stat["n_rows"]))
+        outcomes.append(stats)
+    assert outcomes[0] == outcomes[1]
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,12 @@ def test_a_memory_map_travels_with_its_rows(tmp_path):
         pma.ApproxMH(proxy=None, model=model)
 
 
+@pytest.mark.slow
+def test_spawned_processes_draw_what_chains_in_turn_draw(step_and_model, in_turn):
+    """By a fork server; by spawning below, with a proxy."""
+    assert np.array_equal(_draws(step_and_model, cores=2, mp_ctx="forkserver"), in_turn)
+
+
 def test_two_and_four_processes_draw_what_four_chains_in_turn_draw(step_and_model):
     in_turn = _draws(step_and_model, cores=1, chains=4)
     assert in_turn.shape[1] == len({tuple(mu) for mu in in_turn[0]}) == 4
@@ -112,12 +118,13 @@ def _built(kind):
     return model, step
 
 
-def test_a_process_keeps_no_model():
+@pytest.mark.parametrize("kind", [pma.ExactMH, pma.PenaltyMH])
+def test_a_process_keeps_no_model(kind):
     def code():
         gc.collect()
         return sum(type(o) in (CPUDispatcher, LeanDispatcher) for o in gc.get_objects())
 
-    model, step = _built(pma.PenaltyMH)
+    model, step = _built(kind)
     decider = step.decider
     del step
     gc.collect()
@@ -127,7 +134,7 @@ def test_a_process_keeps_no_model():
     before = code()
     assert [o() for o in gone] == [None] * 3
     for _ in range(2):
-        _built(pma.PenaltyMH)
+        _built(kind)
     assert code() == before
 
 

@@ -25,7 +25,10 @@ def model():
     return build()
 
 
-@pytest.mark.parametrize(("proposal", "cores"), [(None, 2), (pma.AdaptiveMetropolis(), 1)], ids=["default", "adaptive"])
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize(
+    "proposal", [None, pma.AdaptiveMetropolis(), pma.RandomWalk(scale=0.01)], ids=["default", "adaptive", "walk"]
+)
 def test_the_tuned_proposal_is_kept(model, cores, proposal):
     """Scales after the break are those before it, in another step built anew; and chains begin where they stopped."""
     proxy = "auto" if proposal is None else None

@@ -1,5 +1,6 @@
 """Several transitions a draw: the states of a chain of single ones, thinned, and statistics that add up."""
 
+import pickle
 from functools import cache
 
 import numpy as np
@@ -89,6 +90,26 @@ def test_one_transition_fewer_would_be_seen(model, monkeypatch):
     monkeypatch.setattr(Chain, "draws", lambda self, n_draws, n, *at: made(self, n_draws, max(1, n - 1), *at))
     single, several = (run(model, exact, thin, draws=30).posterior["beta"].to_numpy() for thin in (1, THIN))
     assert not np.array_equal(several, single[:, THIN - 1 :: THIN])
+
+
+def test_a_pickled_step_goes_on_alike(model):
+    step, point = exact(THIN), model.initial_point()
+    step.start_chain(np.random.default_rng(1))
+    step.stop_tuning()
+    other = pickle.loads(pickle.dumps(step))
+    for _ in range(5):
+        expected, stats = step.step(point)
+        found, _ = other.step(point)
+        np.testing.assert_array_equal(found["beta"], expected["beta"])
+        point = expected
+    assert stats[0]["n_transitions"] == THIN
+
+
+@pytest.mark.slow
+def test_chains_in_processes_of_their_own_make_the_same_draws(model):
+    first, second = (run(model, exact, THIN, draws=30, cores=cores).posterior["beta"] for cores in (1, 2))
+    np.testing.assert_array_equal(first, second)
+    assert first.sizes["draw"] == 10
 
 
 def test_what_was_read_is_counted_and_judged(model, runs):

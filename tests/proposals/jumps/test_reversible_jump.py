@@ -154,11 +154,15 @@ def test_mistakes_in_the_ratio_are_caught(exact, name, mistake):
 
 
 @pytest.mark.slow
-def test_tests_that_read_part_of_the_rows_find_the_same_models():
+@pytest.mark.parametrize(
+    "make", [lambda jump: pma.ApproxMH(epsilon=0.005, batch_size=200, proposal=jump, tune=False, proxy=None),
+             lambda jump: pma.MinibatchBarker(proposal=jump, tune=False, proxy=None)],
+    ids=["t-test", "Barker"],
+)  # fmt: skip
+def test_tests_that_read_part_of_the_rows_find_the_same_models(make):
     X, y = gaussian_rows(1_000)
     with gaussian_model(X, y):
-        jump = pma.ReversibleJump("beta", "gamma", birth_scale=0.06, update_scale=0.05)
-        step = pma.ApproxMH(epsilon=0.005, batch_size=200, proposal=jump, tune=False, proxy=None)
+        step = make(pma.ReversibleJump("beta", "gamma", birth_scale=0.06, update_scale=0.05))
     effects, included = run(step, 12_000)
     models, weight, means = enumerate_models(X, y)
     inclusion = weight @ models

@@ -1,0 +1,45 @@
+"""Settings of tests that are out of range are refused with the reason."""
+
+import numpy as np
+import pytest
+
+from pymc_austerity.acceptance import Barker, ConcentrationBound, FixedBatch, NoisePenalty, SequentialT
+
+
+@pytest.mark.parametrize(
+    ("test", "settings", "message"),
+    [
+        (Barker, {"batch_size": 1}, "at least 2 rows"),
+        (Barker, {"sigma": 0.299}, "between 0.3 and π/√3"),
+        (Barker, {"sigma": np.pi / np.sqrt(3)}, "between 0.3 and π/√3"),
+        (Barker, {"growth": 1.0}, "must be above 1"),
+        (Barker, {"normality_tol": 0.0}, "must be positive"),
+        (Barker, {"normality_tol": -1.0}, "must be positive"),
+        (NoisePenalty, {"batch_size": 1}, "must be a whole number"),
+        (NoisePenalty, {"max_variance": 0}, "must be positive"),
+        (NoisePenalty, {"max_variance": np.inf}, "must be positive and finite"),
+        (NoisePenalty, {"growth": 1}, "must be above 1"),
+        (ConcentrationBound, {"delta": 0.0}, "between 0 and 1"),
+        (ConcentrationBound, {"delta": 1.0}, "between 0 and 1"),
+        (ConcentrationBound, {"gamma": 1.0}, "must be above 1"),
+        (ConcentrationBound, {"p": 1.0}, "must be above 1"),
+        (ConcentrationBound, {"batch_size": 1}, "at least 2 rows"),
+        (SequentialT, {"epsilon": -0.01}, r"epsilon=-0.01 .* between 0 and 0.5.*0.01"),
+        (SequentialT, {"epsilon": 0.51}, r"epsilon=0.51 .* stop when it knows least"),
+        (SequentialT, {"epsilon": float("nan")}, r"epsilon=nan"),
+        (SequentialT, {"batch_size": 1}, r"batch_size=1 .* at least 2 rows.*standard deviation.*500"),
+        (SequentialT, {"batch_size": 2.5}, r"batch_size=2.5 must be a whole number"),
+        (SequentialT, {"alpha": 0.49}, r"alpha=0.49 is not between 0.5"),
+        (SequentialT, {"alpha": 1.01}, r"alpha=1.01 is not between 0.5"),
+        (FixedBatch, {"batch_size": 1}, "over-dispersed"),
+    ],
+)
+def test_settings_out_of_range_are_refused(test, settings, message):
+    valid = {"epsilon": 0.01} if test is SequentialT else {}
+    with pytest.raises(ValueError, match=message):
+        test(**{**valid, "batch_size": 100, **settings})
+
+
+def test_an_inequality_that_is_no_function_is_refused():
+    with pytest.raises(TypeError, match="without calling it"):
+        ConcentrationBound(inequality="hoeffding")
