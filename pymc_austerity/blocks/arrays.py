@@ -15,10 +15,6 @@ from pymc_austerity.digests import digest_of
 from pymc_austerity.rows.mapped import MappedFile
 
 
-class Slices(Loaded):
-    """Rows of arrays, which can be read without those before them."""
-
-
 def _block(start: int, arrays: Mapping[str, Any]) -> tuple[Block, ...]:
     return (Block("the arrays", start, arrays),)
 
@@ -61,7 +57,7 @@ class Arrays:
 
                 yield Partition(stop - start, dask.delayed(_block)(start, some))
             else:
-                yield Slices(stop - start, _block(start, some))
+                yield Loaded(stop - start, _block(start, some))
 
 
 def _identity(array: Any) -> str:

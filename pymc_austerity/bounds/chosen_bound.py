@@ -11,7 +11,6 @@ import numpy as np
 import pytensor.tensor as pt
 from numba import NumbaError
 from numba.extending import is_jitted
-from pymc.model import Model
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.bounds.remainder_bounds import RemainderBounds
@@ -69,7 +68,7 @@ _CHOICES = (
 )
 
 
-def find_bound(bound: str | Callable[..., Any], model: Model, data: ModelData) -> Bound:
+def find_bound(bound: str | Callable[..., Any], data: ModelData) -> Bound:
     """Return the bound that a user asked for, or raise a ValueError or TypeError that says what can be asked for."""
     if bound == "scan":
         return Scan()
@@ -120,7 +119,7 @@ def _not_expanded(*region: Any) -> np.ndarray:
     raise RuntimeError("Rows that read discrete variables have no expansion whose remainder could be bounded.")
 
 
-def find_remainder_bound(bound: str | Callable[..., Any], model: Model, data: ModelData) -> Bound:
+def find_remainder_bound(bound: str | Callable[..., Any], data: ModelData) -> Bound:
     """Return the bound a row that a user asked for; that of zero where sums over the data determine the likelihood."""
     likelihood, size, n_rows = data.likelihood, data.likelihood.theta_size, len(data.rows)
     if single := [b.name for b in likelihood.blocks if np.dtype(b.dtype) == np.float32]:

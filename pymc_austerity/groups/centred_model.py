@@ -23,6 +23,7 @@ from pytensor.tensor.subtensor import Subtensor
 
 from pymc_austerity.compat import replace_parts
 from pymc_austerity.compile.graph_compiler import interpret_log_density
+from pymc_austerity.groups.checked_at import farthest
 from pymc_austerity.groups.effects_read import EffectsRead, axis_entering, distinct, effects_read, is_read_by_rows
 from pymc_austerity.groups.factor import GroupsNotFoundError
 from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between
@@ -35,7 +36,6 @@ Point = Mapping[str, np.ndarray]
 
 #: How far the log densities of both models may differ in the check, relative to their size.
 _RELATIVE_ERROR = 1e-6
-_SPREADS = tuple(0.3 * 10.0**-k for k in range(12))
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,14 +302,14 @@ def _check(model: Model, found: CentredModel) -> None:
     rng = np.random.default_rng(2007)
     start = {name: np.asarray(value, dtype=float) for name, value in model.initial_point().items()}
     away = {name: rng.standard_normal(value.shape) for name, value in start.items()}
-    for spread in _SPREADS:  # rows with covariates of 1e9 are finite near to the start alone
-        point = {name: value + spread * away[name] for name, value in start.items()}
-        with np.errstate(all="ignore"):
-            density = _value_of(model, point)
-        if np.isfinite(density):
-            break
+
+    def at(spread: float) -> Point:
+        return {name: value + spread * away[name] for name, value in start.items()}
+
+    value = _density_of(model)
+    point = at(farthest(lambda spread: bool(np.isfinite(value(at(spread))))))
     moved = found.to_effects(point)
-    new_density = _value_of(found.model, moved)
+    density, new_density = value(point), _density_of(found.model)(moved)
     log_jacobian = sum(_log_jacobian(found, names, point) for names in _of_same_groups(found, point))
     back = found.from_effects(moved)
     off = max(np.abs(back[name] - point[name]).max(initial=0.0) for name in found.replaced)
@@ -321,10 +321,15 @@ def _check(model: Model, found: CentredModel) -> None:
         )
 
 
-def _value_of(model: Model, point: Point) -> float:
+def _density_of(model: Model) -> Callable[[Point], float]:
     values = model.value_vars
-    (total,) = uninterrupted(interpret_log_density(values, [model.logp()]), *(point[v.name] for v in values))
-    return float(total)
+    density = interpret_log_density(values, [model.logp()])
+
+    def at(point: Point) -> float:
+        with np.errstate(all="ignore"):
+            return float(uninterrupted(density, *(point[v.name] for v in values))[0])
+
+    return at
 
 
 def _of_same_groups(found: CentredModel, point: Point) -> list[list[str]]:

@@ -72,7 +72,7 @@ def effects_read(model: Model, with_zero_sums: bool = True) -> list[EffectsRead]
     found: dict[Variable, list[EffectsRead]] = {}
     for node in nodes:
         if (taken := _taken_by_group(node)) is not None:
-            read, effects = _scaled(node.outputs[0], *taken, clients, terms)
+            read, effects = _scaled(node.outputs[0], taken[0], taken[2], clients, terms)
             if read not in found:
                 above = set(ancestors([effects], blockers=model.basic_RVs))
                 sources = [rv for rv in reversed(unbounded) if rv in above]
@@ -87,7 +87,7 @@ def effects_read(model: Model, with_zero_sums: bool = True) -> list[EffectsRead]
     others = [rv for rv in unbounded if rv not in above]
     whole = [of for rv in others if (of := _read_whole(rv, set(model.free_RVs), clients, terms)) is not None]
     affine = {of[0].read: of for of in (*by_group, *([of] for of in whole))}
-    return _each_its_source(_of_shapes(model, list(affine.values())))
+    return _each_its_source(_with_shapes(model, list(affine.values())))
 
 
 def distinct(read: Sequence[EffectsRead]) -> list[EffectsRead]:
@@ -106,15 +106,15 @@ def _each_its_source(found: Sequence[Sequence[EffectsRead]]) -> list[EffectsRead
     """
     by_source: dict[Variable, list[EffectsRead]] = {}
     for alike in sorted(found, key=len):
-        for of in alike:
-            read = [*by_source.get(of.source, ()), of]
-            if sum(np.prod(of.shape) for of in distinct(read)) <= np.prod(of.source_shape):
-                by_source[of.source] = read
-                break
-        else:
-            for of in alike[:1]:
-                by_source.setdefault(of.source, []).append(of)
+        free = [of for of in alike if _has_room(of, by_source.get(of.source, []))]
+        for of in (free or alike)[:1]:
+            by_source.setdefault(of.source, []).append(of)
     return [of for read in by_source.values() for of in read]
+
+
+def _has_room(of: EffectsRead, others: Sequence[EffectsRead]) -> bool:
+    """Whether the source of some effects has entries for these beside others of the same source."""
+    return bool(sum(np.prod(one.shape) for one in distinct([*others, of])) <= np.prod(of.source_shape))
 
 
 def _read_whole(
@@ -159,7 +159,7 @@ def _zero_sum(source: Variable, clients: dict[Variable, list[Apply]], terms: Seq
     return EffectsRead(effects, read, taken[1], 0, source, 0, True)
 
 
-def _of_shapes(model: Model, found: Sequence[Sequence[EffectsRead]]) -> list[list[EffectsRead]]:
+def _with_shapes(model: Model, found: Sequence[Sequence[EffectsRead]]) -> list[list[EffectsRead]]:
     """Return effects with their shapes, without those that do not change with their source where sampling starts.
 
     A loading that starts at zero, as that of ``loading * z[g]``, has no inverse there.
@@ -237,12 +237,7 @@ def _is_number(index: Any) -> bool:
 
 
 def _scaled(
-    read: Variable,
-    effects: Variable,
-    index: Index,
-    row_axis: int,
-    clients: dict[Variable, list[Apply]],
-    terms: Sequence[Variable],
+    read: Variable, effects: Variable, row_axis: int, clients: dict[Variable, list[Apply]], terms: Sequence[Variable]
 ) -> tuple[Variable, Variable]:
     """Follow entries of rows through what is the same for all rows, and return both ends with that done to groups.
 

@@ -17,14 +17,15 @@ from pymc_austerity.compile.addresses import arrays_at, tuple_of
 from pymc_austerity.compile.by_address import Reached, build_call, reach
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.groups.checked_at import farthest
 from pymc_austerity.groups.factor import GroupsNotFoundError
 from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.likelihood import VECTOR, Density, ModelData, RowLikelihood
 from pymc_austerity.likelihood.linked_functions import WITHOUT_ROWS
 from pymc_austerity.likelihood.model_graph import entries_taken
 
-#: Spread of the random point of the check, and the groups and rows that it looks at.
-_SPREAD, _CHECKED_GROUPS, _CHECKED_ROWS = 0.3, 3, 500
+#: Groups and rows that the check looks at.
+_CHECKED_GROUPS, _CHECKED_ROWS = 3, 500
 _RELATIVE_ERROR = 1e-8
 _WHOLE, _MATRIX = types.int64[::1], types.float64[:, ::1]
 #: Where the parameters of each group lie in θ and how many they are, and the first six fields of `Ties`; a gradient and
@@ -150,8 +151,7 @@ def check_groups(data: ModelData, groups: Groups, density: Density, prior: Group
         )
         return bool(np.isfinite(sides).all())
 
-    # Rows with covariates of 1e9 are finite near to the start alone.
-    spread = next(filter(are_finite, (_SPREAD * 10.0**-k for k in range(20))), _SPREAD)
+    spread = farthest(are_finite)
     theta = data.theta0 + spread * away
     chosen = [a + rng.choice(b - a, min(_CHECKED_GROUPS, b - a), replace=False) for a, b in pairwise(groups.first)]
     for g in np.concatenate(chosen):

@@ -61,7 +61,7 @@ def find_means(search: GroupSearch) -> tuple[GroupCentre, GroupCentre]:
             here = curved_down(average([search.expand(at) for at in cloud]))
         if rounds < _GROUPS_FIRST:
             continue
-        step_of_shared, gained = _mode_of_shared(search, theta, cloud, here)
+        step_of_shared, gained = _mode_of_shared(search, cloud, here)
         theta[here.shared] += share * step_of_shared
         if share * far < _CLOSE_ENOUGH and share * gained < _LITTLE:
             passes = 1 + 2 * rounds * len(points)
@@ -111,9 +111,7 @@ def is_curved(search: GroupSearch, e: GroupExpansion) -> bool:
     return bool(np.mean(curvature[present] > 0) > _MOST)
 
 
-def _mode_of_shared(
-    search: GroupSearch, theta: np.ndarray, cloud: list[np.ndarray], e: GroupExpansion
-) -> tuple[np.ndarray, float]:
+def _mode_of_shared(search: GroupSearch, cloud: list[np.ndarray], e: GroupExpansion) -> tuple[np.ndarray, float]:
     """Return the step to the mode of φ where groups are as they are, and what the log posterior gains by it."""
     read = np.searchsorted(e.shared, e.read)
 

@@ -7,12 +7,11 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
-from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.model import Model
+from pymc.pytensorf import rvs_in_graph
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.scan.op import Scan
-from pytensor.tensor.random.op import RandomVariable
 
 from pymc_austerity.likelihood.axis import LAG, LENGTH, NotRowWiseError, OneEntryARowError, RowAxis
 from pymc_austerity.likelihood.batch_density import batch_term, shapes_without_draws
@@ -34,8 +33,6 @@ _log = logging.getLogger("pymc_austerity")
 FEW_ROWS = 300
 #: The number of a row's set is a byte.
 _MOST_SETS = 255
-#: Ops whose outputs PyMC draws, wherever they are still in a log density.
-_DRAWN = (RandomVariable, SymbolicRandomVariable)
 _REMEDY = (
     "Compute statistics over rows outside the model and pass the result as data; a model whose rows depend on "
     "each other can be sampled with pymc_austerity.PartialPosteriorPaths or pm.NUTS."
@@ -153,10 +150,9 @@ def _summed(
         is_potential = term.value is None
         build = partial(rebuild, term.graph) if is_potential else partial(batch_term, rebuild, term, batches.length)
         row, batches = _proved_rows(term.name, build, batches)
-        drawn = [v.name for v in ancestors([row]) if v.owner and isinstance(v.owner.op, _DRAWN)]
-        if drawn:
+        if drawn := sorted(v.name or "a draw without a name" for v in rvs_in_graph(row)):
             raise UnsupportedModelError(
-                f"The log density of {term.name!r} reads {drawn[0] or 'a draw without a name'} as a draw, which PyMC "
+                f"The log density of {term.name!r} reads {drawn[-1]} as a draw, which PyMC "
                 "refuses too: it is no variable of this model, or a function reads it that is not given it. Take "
                 "variables of this model, and give a CustomDist what its function reads: "
                 f"pm.CustomDist({term.name!r}, b, logp=lambda value, b: ...)."

@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Any, Unpack
 
 import numpy as np
-from pymc.model import Model
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import ScalableSubsampling
@@ -177,9 +176,9 @@ class _ByBounds(OneDecision):
     def __init__(self, may_choose_order: bool):
         self.may_choose_order = may_choose_order
 
-    def find_bound(self, bound: str | Callable[..., Any], model: Model, data: ModelData) -> Bound:
+    def find_bound(self, bound: str | Callable[..., Any], data: ModelData) -> Bound:
         """Return the bound on what the proxy leaves of the rows."""
-        return find_remainder_bound(bound, model, data)
+        return find_remainder_bound(bound, data)
 
     def assemble(self, parts: Parts, check: Callable[[Density], None], phases: Phases) -> Decider:
         """Compile the decision with a proxy of second order, and of third where that leaves few rows to be read."""

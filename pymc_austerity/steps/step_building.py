@@ -95,9 +95,9 @@ class Built(NamedTuple):
 class OneDecision:
     """How a decision over all variables is built and what it will read; `MHSS` has a way of its own."""
 
-    def find_bound(self, bound: str | Callable[..., Any], model: Model, data: ModelData) -> Bound:
+    def find_bound(self, bound: str | Callable[..., Any], data: ModelData) -> Bound:
         """Return the bound on rows that the argument ``bound=`` asks for."""
-        return find_bound(bound, model, data)
+        return find_bound(bound, data)
 
     def assemble(self, parts: Parts, check: Callable[[Density], None], phases: Phases) -> Decider:
         """Compile the decision."""
@@ -191,7 +191,7 @@ def _one_decision(
     own = given.data is None
     example = once("merged", (example,), example.merged) if given.merge_rows and own else example
     table = example.rows if given.data is None else open_table(given.data, model, example, phases.shown)
-    bound = Unbounded() if given.bound is None else one.find_bound(given.bound, model, example)
+    bound = Unbounded() if given.bound is None else one.find_bound(given.bound, example)
     if not own:
         check_bound(bound, given.made_by)
     parts = Parts(

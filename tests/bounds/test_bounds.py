@@ -99,7 +99,7 @@ def _built(write, bound):
     rows = _by_numpy(
         [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches], likelihood.row_log_likelihood
     )
-    found = find_bound(bound, model, data)
+    found = find_bound(bound, data)
     density = compile_density(likelihood).linked(likelihood) if bound == "scan" else None  # no other reads rows
     links = Links() if density is None else density.links
     constants, none = found.constants(None, data.rows, fixed), np.empty(0)
@@ -139,7 +139,7 @@ def test_slopes_are_found_without_compiling():
         FOUND["logistic"]()
     data = read_model(model, model.value_vars, None, None)
     with compilations() as names:
-        found = find_bound("lipschitz", model, data).constants(None, data.rows, data.fixed)
+        found = find_bound("lipschitz", data).constants(None, data.rows, data.fixed)
     assert names == []
     assert found[0][0] == pytest.approx(np.sqrt(1 + (X**2).sum(axis=1)).max(), rel=1e-6)
 
@@ -160,7 +160,7 @@ def test_a_model_without_a_known_bound_is_refused(write, reason):
         write()
     data = read_model(model, model.value_vars, None, None)
     with pytest.raises(ValueError, match=reason) as refusal:
-        find_bound("lipschitz", model, data)
+        find_bound("lipschitz", data)
     assert "bound='scan'" in str(refusal.value)
     assert "function of (theta, theta_new)" in str(refusal.value)
 
@@ -260,7 +260,7 @@ def _remainders(write, centre):
     data = read_model(model, model.value_vars, None, None)
     likelihood, (graph, at) = data.likelihood, row_remainder(data.likelihood, 2)
     remainders = _by_numpy([likelihood.theta, likelihood.others, at, *likelihood.fixed, *likelihood.batches], graph)
-    bound = find_bound("lipschitz", model, data).of_remainder(2)
+    bound = find_bound("lipschitz", data).of_remainder(2)
     constants, none = bound.constants(None, data.rows, data.fixed), np.empty(0)
     evaluate = bound.build(constants)
 
@@ -327,7 +327,7 @@ def test_the_cubic_bound_saves_rows_and_keeps_the_posterior():
     assert np.abs(moment_z(runs["ours"]["posterior"]["slope"].to_numpy(), mean, sd)).max() < MAX_Z
     # The bound is the one from the third derivative.
     data = read_model(model, model.value_vars, None, None)
-    bound = find_bound("lipschitz", model, data).of_remainder(2)
+    bound = find_bound("lipschitz", data).of_remainder(2)
     assert isinstance(step.decider.bound, Cubic)
     for known, expected in zip(step.decider.bound_constants, bound.constants(None, data.rows, data.fixed), strict=True):
         np.testing.assert_array_equal(known, expected)
