@@ -6,7 +6,7 @@ import pymc as pm
 import pytest
 
 from pymc_austerity import demo
-from pymc_austerity.demo.__main__ import Run, effective_draws, main, sample
+from pymc_austerity.demo.__main__ import Run, effective_draws, figure, main, sample
 from pymc_austerity.demo.regression import kind_of
 from pymc_austerity.steps import ExactMH
 
@@ -132,6 +132,18 @@ def exact_step():
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("mu", 0, 1), 1, observed=rows)
         return model, ExactMH(proxy=None)
+
+
+@pytest.mark.parametrize(("drawn", "panels"), [(("MHSS",), 1), (("MHSS", "NUTS"), 13)])
+def test_the_figure_has_marginals_where_both_made_draws(drawn, panels, sampling_result):
+    rng = np.random.default_rng(0)
+    runs = {}
+    for name in ("MHSS", "NUTS"):
+        idata = sampling_result({"mu": rng.normal(size=(2, 50))}) if name in drawn else None
+        runs[name] = Run(idata, 1.0, 2.0, finished=True)
+    sheet = figure(runs)
+    assert len(sheet.axes) == panels
+    assert (sheet.get_figheight() < 5) == (panels == 1)
 
 
 def test_a_run_that_is_stopped_keeps_what_it_drew(exact_step):

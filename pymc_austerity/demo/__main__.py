@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import arviz as az
 import matplotlib.pyplot as plt
@@ -174,8 +174,9 @@ def effective_draws(run: Run) -> tuple[np.ndarray, np.ndarray]:
 def figure(runs: Mapping[str, Run]) -> Figure:
     """Return a figure of what was gained in how many seconds, above the marginals where both runs made draws."""
     results = {name: run.idata for name, run in runs.items() if run.idata is not None}
-    sheet = plt.figure(figsize=(11, 9.6), layout="constrained")
-    above, below = cast("np.ndarray", sheet.subfigures(2, 1, height_ratios=(3.6, 6)))
+    heights = (3.6, 6.0)[: max(1, len(results))]
+    sheet = plt.figure(figsize=(11, sum(heights)), layout="constrained")
+    above, *below = sheet.subfigures(len(heights), 1, squeeze=False, height_ratios=heights).ravel()
     axes = above.subplots()
     for name, run in runs.items():
         if run.idata is None:
@@ -185,10 +186,11 @@ def figure(runs: Mapping[str, Run]) -> Figure:
     axes.set(xlabel="seconds from the start of the process", ylabel="effective draws, slowest parameter", yscale="log")
     axes.set_xlim(left=0)
     axes.legend(frameon=False)
-    panels = below.subplots(3, 4).ravel()
-    n = len(plot_comparison(results, reference="NUTS", max_panels=12, axes=panels)) if len(results) > 1 else 0
-    for unused in panels[n:]:
-        unused.set_axis_off()
+    for figure_of_marginals in below:
+        panels = figure_of_marginals.subplots(3, 4).ravel()
+        shown = plot_comparison(results, reference="NUTS", max_panels=12, axes=panels)
+        for unused in panels[len(shown) :]:
+            unused.set_axis_off()
     return sheet
 
 
