@@ -15,6 +15,10 @@ from pymc_austerity.digests import digest_of
 from pymc_austerity.rows.mapped import MappedFile
 
 
+class Slices(Loaded):
+    """Rows of arrays. `Passes.read_again` reads the middle and last of these, and only the first part of a stream."""
+
+
 def _block(start: int, arrays: Mapping[str, Any]) -> tuple[Block, ...]:
     return (Block("the arrays", start, arrays),)
 
@@ -57,7 +61,7 @@ class Arrays:
 
                 yield Partition(stop - start, dask.delayed(_block)(start, some))
             else:
-                yield Loaded(stop - start, _block(start, some))
+                yield Slices(stop - start, _block(start, some))
 
 
 def _identity(array: Any) -> str:
