@@ -115,7 +115,7 @@ def line_of(candidate: Candidate, draws: int) -> str:
     if not np.isfinite(c.seconds(draws)):
         return f"{c.name:<16}{textwrap.shorten(c.remark, _WIDTH - 16, placeholder=' …')}"
     setup = f"{_time(c.setup)} set-up"
-    return f"{c.name:<16}{_of_time(c, draws):<16}{kind:<12}{setup:<13}{_us(c.effective_us)} an eff. draw"
+    return f"{c.name:<16}{_of_time(c, draws):<16}{kind:<12}{setup:<14}{_us(c.effective_us)} an eff. draw"
 
 
 def _of_time(candidate: Candidate, draws: int) -> str:
@@ -127,7 +127,7 @@ def _time(seconds: float) -> str:
     for unit, size in (("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * size:
             return f"{seconds / size:,.0f} {unit}"
-    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
 
 
 def _us(us: float) -> str:

@@ -39,8 +39,8 @@ _log = logging.getLogger("pymc_austerity")
 _QUICK_NUTS = 10.0
 #: Seconds that building a further step may take in any case.
 _SHORT = 5.0
-#: Seconds of trials with their code on disk after which no further one begins.
-_ENOUGH = 8.0
+#: Seconds of trials with their code on disk after which no further one begins, and in which the last one is built.
+_ENOUGH, _ALL = 8.0, 9.0
 #: Observed variables above which a step takes minutes to compile: each is a graph of its own.
 _MANY_OUTCOMES = 12
 
@@ -96,11 +96,11 @@ def recommend(
     end after some twenty draws, it is not run, and NUTS takes *at least* as long as three gradients a draw do.
 
     Of what need not be tried: `MHSS` where `PenaltyMH` finds no proxy, where building it takes more than twice as long
-    as building `PenaltyMH` did and five seconds, or where the trials before took eight with their code on disk; a first
-    step where building it takes longer than NUTS would; a pilot of NUTS after eight seconds of trials that are ahead of
-    what it takes at least; `MinibatchBarker` unless `PenaltyMH` finds no proxy; any, and NUTS too, where a model has
-    more than twelve observed variables that are not alike, each of which is compiled: then NUTS is named without
-    numbers.  Where they are alike but for their data, NUTS is not timed.
+    as building `PenaltyMH` did and five seconds, or is not done after nine seconds of trials with their code on disk; a
+    first step where building it takes longer than NUTS would; a pilot of NUTS after eight seconds of trials that are
+    ahead of what it takes at least; `MinibatchBarker` unless `PenaltyMH` finds no proxy; any, and NUTS too, where a
+    model has more than twelve observed variables that are not alike, each of which is compiled: then NUTS is named
+    without numbers.  Where they are alike but for their data, NUTS is not timed.
 
     A trial of 500 draws does not show what a long run does: see `reliability`.
 
@@ -194,7 +194,7 @@ class _Trials:
             if self.gradient is not None and nuts.at_least:
                 within = next((c for c in self.found if c.variances is not None and np.isfinite(c.effective_us)), None)
                 ahead = np.nanmin([np.inf, *(c.seconds(self.draws) for c in self.found)])
-                if not (self._time_is_up() and nuts.seconds(self.draws) > WORTH_OF_EXACT * ahead):
+                if not (self._taken() > _ENOUGH and nuts.seconds(self.draws) > WORTH_OF_EXACT * ahead):
                     with self.phases("Trying NUTS"):
                         nuts = pilot_nuts(self.model, self.gradient, self.seed, within, insist=True)
         self._note(nuts)
@@ -246,25 +246,25 @@ class _Trials:
             first.step.moves_groups or first.step.decider.parts.prepared is not None
         )
         if has_proxy or self.all_steps:
-            if self._time_is_up():
+            if self._taken() > _ENOUGH:
                 remark = f"not tried: {first.name} took {first.setup:.0f} s to build"
                 self._note(Candidate("MHSS", exact=True, remark=remark))
             else:
-                self._try(MHSS, shared, 2 * first.setup)
+                self._try(MHSS, shared, 2 * first.setup, _ALL - self._taken())
         elif first.step is not None:
             self._note(Candidate("MHSS", exact=True, remark="it needs a proxy, and PenaltyMH found none"))
         if (first.step is not None and not has_proxy) or self.all_steps:
             self._try(MinibatchBarker, shared, longest)
 
-    def _time_is_up(self) -> bool:
-        """Whether the trials have taken most of ten seconds, with their code on disk, as it is the next time."""
-        taken = time.process_time() - self.began
-        return taken > _ENOUGH and n_compiled() == self.compiled and not self.all_steps
+    def _taken(self) -> float:
+        """Return the seconds of the trials; minus infinity where these do not count, as code was compiled."""
+        counts = n_compiled() == self.compiled and not self.all_steps
+        return time.process_time() - self.began if counts else -np.inf
 
-    def _try(self, make: Callable[..., RowStep], shared: Shared, longest: float) -> None:
+    def _try(self, make: Callable[..., RowStep], shared: Shared, longest: float, left: float = np.inf) -> None:
         """Build a step within some seconds, and try it."""
         name, exact, start, before = make.__name__, make is MHSS, time.process_time(), shared.saved
-        limit = np.inf if self.all_steps else np.nanmax([_SHORT, longest])
+        limit = np.inf if self.all_steps else min(np.nanmax([_SHORT, longest]), left)
         with warnings.catch_warnings(record=True) as caught, quiet(), self.phases(f"Trying {name}"):
             warnings.simplefilter("always")
             try:

@@ -92,6 +92,11 @@ def test_a_line_has_80_columns(candidate):
     assert len(line_of(candidate, 4_000)) <= 80
 
 
+@pytest.mark.parametrize("setup", [9.96, 119.6, 59_000])
+def test_columns_of_a_line_stay_apart(setup):
+    assert re.search(r"  approximate +\d+ (s|min|h) set-up +60 µs an eff", line_of(taking(setup, 60), 4_000))
+
+
 def test_nuts_is_not_tried_where_a_variable_is_discrete():
     with pm.Model() as model:
         n, p = pm.DiscreteUniform("n", 15, 40), pm.Beta("p", 1, 1)
