@@ -25,6 +25,12 @@ def check_draws_of(model: Model, idata: SamplingResult, blocks: int | None = Non
 
     `blocks` is the number of the data of a step that was given as ``data=``; None where it is not known.
     """
+    held, free = sorted(map(str, group(idata, "posterior").data_vars)), [rv.name for rv in model.free_RVs]
+    if held and not set(held) & set(free):
+        raise ValueError(
+            f"idata: it holds draws of {held[:5]}, and the model has none of these, but {free[:5]}. Pass the model of "
+            "the run."
+        )
     found, known_model, known_data = (
         arrays_of_model(model).key,
         *(recorded(idata, d) for d in (MODEL_DIGEST, DATA_DIGEST)),

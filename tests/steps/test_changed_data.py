@@ -100,6 +100,15 @@ def test_a_verdict_on_draws_of_other_data_is_refused(with_other_data):
         pma.reliability(idata, model, step=step)
 
 
+@pytest.mark.parametrize("judge", [pma.reliability, pma.loo])
+def test_draws_of_a_model_with_other_variables_are_refused(contained, judge):
+    _, _, idata = contained
+    with pm.Model() as other:
+        pm.Normal("o", pm.Normal("centre"), 1, observed=np.zeros(300))
+    with pytest.raises(ValueError, match=r"it holds draws of \['b'\], and the model has .* \['centre'\]"):
+        judge(idata, other)
+
+
 def test_a_verdict_on_draws_of_another_model_is_refused(contained):
     _, step, idata = contained
     with pm.Model() as other:
