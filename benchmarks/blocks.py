@@ -11,8 +11,8 @@ pyarrow alone and into NumPy, the faster of two; "reads" are processor seconds o
 machine disturbs least.  The error is that of the posterior means, in posterior standard deviations, against the
 coefficients that made the rows: of order one whatever the step, it shows that nothing is far off.
 
-``--streams`` prints instead what a pass that learns nothing takes from Parquet, DuckDB and Polars, in turn and the
-least of five, and what reading the same stream takes without one.
+``--streams`` prints instead what a pass that learns nothing takes from Parquet, pyarrow, DuckDB and Polars, in turn and
+the least of five, and what reading the same stream takes without one.
 """
 
 from __future__ import annotations
@@ -210,6 +210,7 @@ def streams(n_rows: int, folder: str) -> pd.DataFrame:
     import duckdb
     import polars as pl
     import pyarrow as pa
+    import pyarrow.dataset as ds
 
     columns, files = [f"x{j}" for j in range(D)], f"{written(Made(n_rows), folder)}/*.parquet"
     paths = sorted(glob(files))
@@ -218,6 +219,9 @@ def streams(n_rows: int, folder: str) -> pd.DataFrame:
     con.execute(f"CREATE TABLE rows AS {query} '{files}'")
     sources = {
         "Parquet": paths,
+        "pyarrow, stream of the files": lambda: (
+            ds.dataset(paths).scanner(batch_size=BLOCK, batch_readahead=2).to_reader()
+        ),
         "DuckDB, its table": lambda: con.sql(f"{query} rows"),
         "DuckDB, query of the files": lambda: con.sql(f"{query} '{files}'"),
         "the same with threads = 1": lambda: one.sql(f"{query} '{files}'"),
