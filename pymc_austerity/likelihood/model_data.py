@@ -199,6 +199,19 @@ def read_model(
     Of a model with an entry of a variable for each row that of `numbered_model` is read instead, if `number_rows`; of
     one with many outcomes that are alike that of `joined_model`, if `join`.
     """
+    given = (observed, initial_point, several, number_rows, join)
+    return once("model", (model, *variables, *given), lambda: _read(model, variables, *given))
+
+
+def _read(
+    model: Model,
+    variables: Sequence[Variable],
+    observed: str | Sequence[str] | None,
+    initial_point: Mapping[str, np.ndarray] | None,
+    several: bool,
+    number_rows: bool,
+    join: bool,
+) -> ModelData:
     point = _point_of(model, initial_point)
     by_itself: NotRowWiseError | None = None
     all_of_it = join and observed is None and len(variables) == len(model.value_vars)

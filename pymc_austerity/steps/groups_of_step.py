@@ -31,6 +31,7 @@ from pymc_austerity.groups import (
 )
 from pymc_austerity.likelihood import ModelData, check_rows, read_model
 from pymc_austerity.progress import Phases
+from pymc_austerity.tried_setup import once
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 _log = logging.getLogger("pymc_austerity")
@@ -151,7 +152,9 @@ def hint_at_groups(model: Model, data: ModelData, name: str, because: str) -> No
 def groups_that_pay(model: Model) -> Groups | None:
     """Return the groups that steps move by themselves by default; None where there are none."""
     try:
-        found = _read(model, read_model(model, model.value_vars, None, None, number_rows=True, join=True), LEAST_GROUPS)
+        # As GroupMH reads it, which is tried next.
+        data = read_model(model, model.value_vars, None, None, several=False, number_rows=True, join=True)
+        found = _read(model, data, LEAST_GROUPS)
         if found is None:
             return None
         _require_movable(found.groups, model.value_vars)
@@ -183,7 +186,8 @@ def _read(
     lengths = [b.shape[0] for b in data.likelihood.blocks if b.shape]
     if max(lengths, default=0) < least or len(data.terms.sets) > 1:
         return None
-    found = read_groups(model, observed, initial_point, data)
+    by = (observed, initial_point, data)
+    found = once("groups", (model, *by), lambda: read_groups(model, *by))
     n_groups, read, n_rows = len(found.groups.own), found.groups.read.size, data.likelihood.n_rows
     if not least or n_groups >= max(least, _LEAST_APART):
         return found

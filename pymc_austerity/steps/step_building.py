@@ -119,23 +119,19 @@ def build(model: Model, given: Given, one: OneDecision, phases: Phases) -> Built
     to_groups = by_groups is not None and given.proposal is None and not chosen
     # Rows that come from elsewhere are those of one table, and each is one.
     several = given.data is None and not (by_groups is not None and by_groups.required)
-    found, point = None, given.initial_point
+    found = None
     with phases("Reading the model"):
-        example = once(
-            "model",
-            (model, *given.variables, given.observed, point, several, to_groups),
-            lambda: read_model(
-                model,
-                given.variables,
-                given.observed,
-                point,
-                several=several,
-                number_rows=to_groups,
-                join=given.data is None,
-            ),
+        example = read_model(
+            model,
+            given.variables,
+            given.observed,
+            given.initial_point,
+            several=several,
+            number_rows=to_groups,
+            join=given.data is None,
         )
         if by_groups is not None and to_groups:
-            found = by_groups.find(model, example, given.observed, point, given.made_by)
+            found = by_groups.find(model, example, given.observed, given.initial_point, given.made_by)
     built = None if found is None else _groups(found, given, example, phases)
     if built is None:
         read, example = _read_by_rows(model, example, given) if to_groups else (example.derived or model, example)

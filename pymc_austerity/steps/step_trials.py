@@ -39,8 +39,8 @@ _log = logging.getLogger("pymc_austerity")
 _QUICK_NUTS = 10.0
 #: Seconds that building a further step may take in any case.
 _SHORT = 5.0
-#: Seconds of trials with their code on disk after which no further one begins, and in which the last one is built.
-_ENOUGH, _ALL = 8.0, 9.0
+#: Seconds of all trials, with their code on disk, those of trying a step that is built, and of a pilot of NUTS.
+_LIMIT, _TRYING, _PILOT = 10.0, 1.0, 4.0
 #: Observed variables above which a step takes minutes to compile: each is a graph of its own.
 _MANY_OUTCOMES = 12
 
@@ -95,9 +95,10 @@ def recommend(
     the trial of that step ended, with the variances of its draws.  Where a gradient takes so long that the pilot would
     end after some twenty draws, it is not run, and NUTS takes *at least* as long as three gradients a draw do.
 
-    Of what need not be tried: `MHSS` where `PenaltyMH` finds no proxy, where building it takes more than twice as long
-    as building `PenaltyMH` did and five seconds, or is not done after nine seconds of trials with their code on disk; a
-    first step where building it takes longer than NUTS would; a pilot of NUTS after eight seconds of trials that are
+    All trials together take about ten seconds, once their code is on disk.  Of what need not be tried: `MHSS` where
+    `PenaltyMH` finds no proxy, where building it takes more than twice as long as building `PenaltyMH` did and five
+    seconds, or longer than what is left of the ten; a first step where building it takes longer than NUTS would; a
+    pilot of NUTS where less than four of the ten seconds are left, and the trials of other steps are three times
     ahead of what it takes at least; `MinibatchBarker` unless `PenaltyMH` finds no proxy; any, and NUTS too, where a
     model has more than twelve observed variables that are not alike, each of which is compiled: then NUTS is named
     without numbers.  Where they are alike but for their data, NUTS is not timed.
@@ -194,7 +195,7 @@ class _Trials:
             if self.gradient is not None and nuts.at_least:
                 within = next((c for c in self.found if c.variances is not None and np.isfinite(c.effective_us)), None)
                 ahead = np.nanmin([np.inf, *(c.seconds(self.draws) for c in self.found)])
-                if not (self._taken() > _ENOUGH and nuts.seconds(self.draws) > WORTH_OF_EXACT * ahead):
+                if not (self._left() < _PILOT and nuts.seconds(self.draws) > WORTH_OF_EXACT * ahead):
                     with self.phases("Trying NUTS"):
                         nuts = pilot_nuts(self.model, self.gradient, self.seed, within, insist=True)
         self._note(nuts)
@@ -246,20 +247,21 @@ class _Trials:
             first.step.moves_groups or first.step.decider.parts.prepared is not None
         )
         if has_proxy or self.all_steps:
-            if self._taken() > _ENOUGH:
+            left = self._left() - _TRYING
+            if left < _TRYING:
                 remark = f"not tried: {first.name} took {first.setup:.0f} s to build"
                 self._note(Candidate("MHSS", exact=True, remark=remark))
             else:
-                self._try(MHSS, shared, 2 * first.setup, _ALL - self._taken())
+                self._try(MHSS, shared, 2 * first.setup, left)
         elif first.step is not None:
             self._note(Candidate("MHSS", exact=True, remark="it needs a proxy, and PenaltyMH found none"))
         if (first.step is not None and not has_proxy) or self.all_steps:
             self._try(MinibatchBarker, shared, longest)
 
-    def _taken(self) -> float:
-        """Return the seconds of the trials; minus infinity where these do not count, as code was compiled."""
+    def _left(self) -> float:
+        """Return the seconds that trials may still take: infinite where code was compiled, which is done once."""
         counts = n_compiled() == self.compiled and not self.all_steps
-        return time.process_time() - self.began if counts else -np.inf
+        return _LIMIT - (time.process_time() - self.began) if counts else np.inf
 
     def _try(self, make: Callable[..., RowStep], shared: Shared, longest: float, left: float = np.inf) -> None:
         """Build a step within some seconds, and try it."""

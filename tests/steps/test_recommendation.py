@@ -163,7 +163,7 @@ def test_where_nuts_is_quick_no_other_step_is_set_up(monkeypatch, caplog):
 def test_what_was_built_is_handed_over(slow_nuts, monkeypatch):
     """The step draws what one that is built afresh draws, and `pm.sample` builds nothing again."""
     monkeypatch.setattr(step_trials, "at_most", lambda seconds: nullcontext())  # no build is given up for its time
-    monkeypatch.setattr(step_trials, "_ENOUGH", np.inf)
+    monkeypatch.setattr(step_trials, "_LIMIT", np.inf)
     model = slope()
     found = pma.recommend(model, progressbar=False)
     assert {"PenaltyMH", "MHSS", "NUTS"} == set(found.table.index)
@@ -205,7 +205,7 @@ def test_a_build_that_takes_long_is_given_up(slow_nuts, monkeypatch):
 def test_nothing_further_begins_where_the_first_step_took_the_time(slow_nuts, monkeypatch):
     """Neither `MHSS` nor a pilot of NUTS, whose gradients alone take longer; with `all_steps` both."""
     calls = []
-    monkeypatch.setattr(step_trials, "_ENOUGH", -np.inf)
+    monkeypatch.setattr(step_trials, "_LIMIT", -np.inf)
     monkeypatch.setattr(step_trials, "time_gradient", lambda model: Gradient(None, 1.0, 1.0))
     monkeypatch.setattr(step_trials, "MHSS", pma.PenaltyMH)  # a step that is built quickly
 
