@@ -3,6 +3,7 @@
 import os
 import pickle
 import re
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -314,18 +315,74 @@ def test_workers_are_sent_what_the_program_sees_of_a_map(tmp_path):
         list(part.blocks())
 
 
+def maps_of(columns, folder):
+    for name, column in columns.items():
+        np.save(folder / f"{name}.npy", column)
+        os.utime(folder / f"{name}.npy", ns=(1, 1))
+    return {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in columns}
+
+
+def zarr_of(columns, folder):
+    zarr = pytest.importorskip("zarr")
+    return {name: zarr.array(column, chunks=(90,)) for name, column in columns.items()}
+
+
+def parquet_of(columns, folder):
+    """Row groups of one size whatever the numbers are."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+    pq.write_table(pa.table(columns), folder / "a.parquet", row_group_size=64, **plain)
+    os.utime(folder / "a.parquet", ns=(1, 1))
+    return folder / "a.parquet"
+
+
+def hundred(folder, start):
+    return {name: column[start : start + 100] for name, column in pd.read_pickle(folder / "columns.pkl").items()}
+
+
+def frame_of_hundred(start, folder):
+    return pd.DataFrame(hundred(folder, start))
+
+
+def dask_frame_of(columns, folder):
+    pd.to_pickle(columns, folder / "columns.pkl")
+    return pytest.importorskip("dask.dataframe").from_map(frame_of_hundred, range(0, N, 100), folder=folder)
+
+
+def dask_bag_of(columns, folder):
+    pd.to_pickle(columns, folder / "columns.pkl")
+    bag = pytest.importorskip("dask.bag").from_sequence(range(0, N, 100), npartitions=10)
+    return bag.map(partial(hundred, folder))
+
+
+def dask_arrays_of(columns, folder):
+    array = pytest.importorskip("dask.array").from_array
+    return {name: array(stored, chunks=90, name=name) for name, stored in zarr_of(columns, folder).items()}
+
+
+#: What is read again part by part, without the parts between, and looks the same where its numbers have changed.
+READ_IN_PARTS = {
+    "memory maps": maps_of,
+    "Zarr": zarr_of,
+    "Parquet": parquet_of,
+    "a Dask frame": dask_frame_of,
+    "a Dask bag": dask_bag_of,
+    "Dask arrays": dask_arrays_of,
+}
+
+
 @pytest.mark.parametrize("row", [10, 520, 999])
-def test_of_files_the_first_middle_and_last_part_are_read_again(tmp_path, row):
-    """A file that was written anew with the same size and time."""
-    maps = memory_maps(tmp_path)
-    opened(maps, checkpoint=tmp_path / "kept").samples([np.arange(50)])
-    seen = (tmp_path / "x.npy").stat().st_mtime_ns
-    changed = np.load(tmp_path / "x.npy", mmap_mode="r+")
+@pytest.mark.parametrize("name", READ_IN_PARTS)
+def test_the_first_middle_and_last_part_are_read_again(tmp_path, name, row, dask_threads):
+    """A source that was written anew with the same size and time."""
+    made = READ_IN_PARTS[name]
+    for source in (made(ROWS, tmp_path), made(ROWS, tmp_path)):
+        opened(source, checkpoint=tmp_path / "kept").samples([np.arange(50)])
+    changed = ROWS["x"].copy()
     changed[row] += 1
-    changed.flush()
-    os.utime(tmp_path / "x.npy", ns=(seen, seen))
+    source = made({**ROWS, "x": changed}, tmp_path)
     with pytest.raises(ValueError, match=r"was written for other rows: the checksum of rows .* there and .* now"):
-        opened(maps, checkpoint=tmp_path / "kept").samples([np.arange(50)])
+        opened(source, checkpoint=tmp_path / "kept").samples([np.arange(50)])
 
 
 def test_blocks_that_are_no_dicts_or_lack_a_name_are_refused(tmp_path):
