@@ -4,14 +4,18 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import pytensor.tensor as pt
 from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import walk
 from pytensor.tensor.basic import get_scalar_constant_value
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.exceptions import NotScalarConstantError
+from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import SpecifyShape
-from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor, indices_from_subtensor
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, indices_from_subtensor
 from pytensor.tensor.type import DenseTensorType
 from pytensor.tensor.type_other import MakeSlice
 
@@ -43,6 +47,38 @@ def array_of(leaf: Variable) -> np.ndarray:
 def is_array_leaf(var: Variable) -> bool:
     """Return whether a variable is a constant or shared dense array."""
     return isinstance(var, Constant | SharedVariable) and isinstance(var.type, DenseTensorType)
+
+
+def is_product(var: Variable) -> bool:
+    """Whether a variable is a product of vectors or matrices."""
+    op = None if var.owner is None else var.owner.op
+    return isinstance(op, Dot) or (isinstance(op, Blockwise) and isinstance(op.core_op, Dot))
+
+
+def name_of_data(var: Variable, array: np.ndarray, variables: Iterable[Variable]) -> str:
+    """Return the name of data among the `variables` of a graph; without one, what they index or multiply there."""
+    if var.name:
+        return repr(var.name)
+    kind = {"i": "whole numbers", "u": "whole numbers", "b": "True or False"}.get(array.dtype.kind, "numbers")
+    wide = f" ({' x '.join(map(str, array.shape))})" if array.ndim > 1 else ""
+    for node in (v.owner for v in variables if v.owner is not None and var in v.owner.inputs):
+        other = _named_input(node, var)
+        if other is not None and isinstance(node.op, AdvancedSubtensor) and var in index_inputs(node):
+            return f"the index of {other!r}"
+        if other is not None and (node.op == pt.mul or is_product(node.outputs[0])):
+            return f"{kind}{wide} times {other!r}"
+    return f"{kind}{wide} without a name"
+
+
+def _named_input(node: Apply, data: Variable) -> str | None:
+    """Return the name of the one input beside `data`, or of what it is with its axes arranged anew."""
+    others = [v for v in node.inputs if v is not data]
+    if len(others) != 1:
+        return None
+    (var,) = others
+    while var.name is None and var.owner is not None and isinstance(var.owner.op, DimShuffle):
+        (var,) = var.owner.inputs
+    return None if isinstance(var, Constant) else var.name
 
 
 def leaf_identity(leaf: Variable) -> Hashable:

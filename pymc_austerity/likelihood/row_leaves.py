@@ -29,6 +29,7 @@ from pymc_austerity.likelihood.model_graph import (
     constant_of,
     is_array_leaf,
     leaf_identity,
+    name_of_data,
     plain_indices,
     row_axis_in,
     variables_in,
@@ -174,19 +175,12 @@ def find_row_leaves(
                 continue
             array = array_of(source)
             if row_axis_in(array.shape, n_rows) is not None:
-                add(var, source, f"{_named(var, array)} of {name!r}")
+                add(var, source, f"{name_of_data(var, array, variables)} of {name!r}")
         for var, unfolded in _long_arrays(variables, stop, n_rows):
-            add(var, var, f"{_named(var, array_of(var))} of {name!r}", unfolded)
+            add(var, var, f"{name_of_data(var, array_of(var), variables)} of {name!r}", unfolded)
         for var, mask in find_assigned_rows(variables, n_rows).items():
             add(var, pt.constant(mask), f"the rows that are set or raised in {name!r}", marks=True)
     return leaves
-
-
-def _named(var: Variable, array: np.ndarray) -> str:
-    """Return the name of data, or what they are where they have none; the values tell which they are."""
-    kind = {"f": "numbers", "b": "True or False"}.get(array.dtype.kind, "whole numbers")
-    wide = f" ({' x '.join(map(str, array.shape))})" if array.ndim > 1 else ""
-    return repr(var.name) if var.name else f"{kind}{wide} without a name"
 
 
 def _array_leaf(var: Variable) -> Variable | None:

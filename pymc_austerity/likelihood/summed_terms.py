@@ -23,14 +23,12 @@ from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.basic import ExtractDiag, Join, MakeVector
-from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
-from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Reshape, Shape, Shape_i
 
 from pymc_austerity.compat import inner_graph, replace_parts
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
-from pymc_austerity.likelihood.model_graph import longest_first, row_axis_in, sum_within_rows
+from pymc_austerity.likelihood.model_graph import is_product, longest_first, row_axis_in, sum_within_rows
 
 
 class SumOfRows(NamedTuple):
@@ -185,12 +183,6 @@ def _as_vector(var: Variable) -> Variable:
 
 def _number(var: Variable) -> Variable:
     return var.dimshuffle([]) if var.type.ndim else var
-
-
-def is_product(var: Variable) -> bool:
-    """Whether a variable is a product of vectors or matrices."""
-    op = None if var.owner is None else var.owner.op
-    return isinstance(op, Dot) or (isinstance(op, Blockwise) and isinstance(op.core_op, Dot))
 
 
 def _is_sum(var: Variable) -> bool:

@@ -24,12 +24,12 @@ from pymc_austerity.likelihood.model_graph import (
     bounds_of,
     constant_of,
     is_array_leaf,
+    is_product,
     plain_draw,
     plain_indices,
     variables_in,
 )
 from pymc_austerity.likelihood.row_leaves import RowLeaf
-from pymc_austerity.likelihood.summed_terms import is_product
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 _log = logging.getLogger("pymc_austerity")

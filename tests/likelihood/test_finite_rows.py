@@ -16,6 +16,7 @@ DEATH, CENSORED_AT = _rng.exponential(np.exp(0.5 * X)), _rng.uniform(0.5, 3, N)
 TIME = np.minimum(DEATH, CENSORED_AT)
 UPPER = np.where(DEATH > CENSORED_AT, CENSORED_AT, np.inf)
 COUNT = _rng.poisson(2.0, N)
+COLUMNS = np.stack([X, Z], axis=1)
 
 
 def with_value(values, place, wrong):
@@ -132,6 +133,15 @@ NOT_GIVEN = {
     "one of a beta law whose shapes start at 1": (
         lambda: pm.Beta("y", pm.Exponential("a", 1), pm.Exponential("b", 1), observed=with_value(TIME / 4, 5, 1.0)),
         r"starts: row 5 \(-?inf as soon as parameters move\) with 'y' of 'y' = 1\. Every",
+    ),
+    "arrays without a name": (
+        lambda: pm.Poisson(
+            "y",
+            pt.exp(COLUMNS @ pm.Normal("b", shape=2) + X * pm.Normal("c") + pm.Normal("u", shape=3)[COUNT % 3]),
+            observed=with_value(COUNT, 5, -1),
+        ),
+        r"row 5 \(-inf\) with 'y' of 'y' = -1(?=.*, the index of 'u' of 'y' = \d)(?=.*, numbers times 'c' of 'y' = )"
+        r".*, numbers \(60 x 2\) times 'b' of 'y' = \[",
     ),
     "too far out": (
         lambda: pm.Censored(

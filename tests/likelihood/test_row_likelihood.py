@@ -195,7 +195,7 @@ def test_an_observed_variable_for_each_group_is_warned_of(caplog):
 def test_data_that_no_code_is_compiled_for_are_refused(dtype, cure):
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("b") * pt.as_tensor(X[:, 0].astype(dtype)), 1.0, observed=REAL)
-    with pytest.raises(ValueError, match=f"without a name of 'y' are {dtype}.*{cure}"):
+    with pytest.raises(ValueError, match=f"Data numbers times 'b' of 'y' are {dtype}.*{cure}"):
         row_likelihood(model)
 
 
