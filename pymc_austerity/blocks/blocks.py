@@ -13,8 +13,9 @@ from pymc_austerity.blocks.arrays import Arrays
 from pymc_austerity.blocks.checkpoint import Checkpoint
 from pymc_austerity.blocks.columns import Container, Reader, match_columns
 from pymc_austerity.blocks.dask_partitions import DaskPartitions
+from pymc_austerity.blocks.executors import Cluster, Threads
 from pymc_austerity.blocks.parquet import ParquetFiles
-from pymc_austerity.blocks.passes import Cluster, Passes, Threads
+from pymc_austerity.blocks.passes import Passes
 from pymc_austerity.blocks.source import Source
 from pymc_austerity.blocks.streams import Streams, exports_stream
 from pymc_austerity.blocks.table import BlockTable

@@ -9,8 +9,8 @@ import pytest
 from weighing import SizesOf
 
 import pymc_austerity as pma
-from pymc_austerity.blocks import Container
-from pymc_austerity.blocks.passes import Threads
+from pymc_austerity.blocks import Container, executors
+from pymc_austerity.blocks.executors import Threads
 
 N, PARTS = 1_200, 8
 CONTAINERS = [Container("x", np.dtype(float), ()), Container("y", np.dtype("int64"), ())]
@@ -59,7 +59,7 @@ def client(tmp_path_factory):
     distributed = pytest.importorskip("distributed", reason="needs dask[distributed]")
     with (
         distributed.LocalCluster(
-            n_workers=4, threads_per_worker=1, processes=True, dashboard_address=None,
+            n_workers=4, threads_per_worker=1, processes=True, dashboard_address=":0",
             local_directory=tmp_path_factory.mktemp("dask"),
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
@@ -101,6 +101,20 @@ def test_a_client_that_was_closed_is_an_error_in_words(client, tmp_path):
         table = opened(bag(tmp_path), closed)
     with pytest.raises(RuntimeError, match="not finished on the Dask cluster"):
         drawn(table)
+
+
+def test_a_cluster_without_workers_is_said_and_not_waited_for_longer_than_dask_is_told(tmp_path, monkeypatch, caplog):
+    distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
+    monkeypatch.setattr(executors, "_UNTIL_ASKED", 0.2)
+    alone = {"n_workers": 0, "dashboard_address": ":0", "local_directory": tmp_path}
+    with (
+        dask.config.set({"distributed.scheduler.no-workers-timeout": "1 s"}),
+        distributed.LocalCluster(**alone) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        pytest.raises(RuntimeError, match=r"not finished on the Dask cluster \(NoWorkerError"),
+    ):
+        drawn(opened({"x": np.zeros(N), "y": np.zeros(N, int)}, client))
+    assert "The Dask cluster has no worker, and a pass over the rows waits for one" in caplog.text
 
 
 def sources(folder, everything):

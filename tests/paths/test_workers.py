@@ -105,7 +105,7 @@ def test_a_dask_cluster_survives_the_death_of_a_worker(tmp_path):
     distributed = pytest.importorskip("distributed", reason="needs dask[distributed]")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, local_directory=tmp_path
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", local_directory=tmp_path
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
