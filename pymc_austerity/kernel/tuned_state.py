@@ -23,26 +23,30 @@ _PIECES, _SHORTEST = 100, 64
 
 
 class TunedState:
-    """Records the tuned state of one chain."""
+    """Records the tuned state of one chain.
 
-    def __init__(self, decider: Decider):
-        self._width = _width(decider, _length(_recorded(decider, decider.new_state())))
+    `declared` is what PyMC was told of the statistic when the step was built. Other data may want another proposal,
+    with a longer state, and PyMC has read the dtype by then: pieces are as long as it says.
+    """
+
+    def __init__(self, decider: Decider, declared: np.dtype | None = None):
+        length = _length(_recorded(decider, decider.new_state()))
+        self._width = _width(decider, length) if declared is None else declared.itemsize
         self._rest: bytes | None = None
 
     @property
     def stats_dtypes_shapes(self) -> dict[str, Any]:
-        """The dtype and shape of the statistic for PyMC; none where there is nothing to record."""
-        return {TUNED: (np.dtype(f"S{self._width}"), [])} if self._width else {}
+        """The dtype and shape of the statistic for PyMC."""
+        return {TUNED: (np.dtype(f"S{self._width}"), [])}
 
     def stats(self, chain: Chain, tuning: bool) -> dict[str, bytes]:
         """Return the next piece, an empty one while the chain tunes and after the end."""
-        if not self._width:
-            return {}
         if tuning:
             return {TUNED: b""}
         if self._rest is None:
             arrays = _recorded(chain.decider, chain.state)
-            self._rest = b64encode(_mark(chain.decider) + b"".join(a.tobytes() for a in arrays))
+            content = _mark(chain.decider) + b"".join(a.tobytes() for a in arrays) if arrays else b""
+            self._rest = b64encode(content)
         piece, self._rest = self._rest[: self._width], self._rest[self._width :]
         return {TUNED: piece}
 
@@ -92,7 +96,7 @@ def _length(arrays: Sequence[np.ndarray]) -> int:
 
 def _width(decider: Decider, length: int) -> int:
     """Return the characters of a piece, at most about as many as the bytes of a draw."""
-    return max(_SHORTEST, min(-(-length // _PIECES), decider.parts.theta0.nbytes)) if length else 0
+    return max(_SHORTEST, min(-(-length // _PIECES), decider.parts.theta0.nbytes))
 
 
 def _content(column: Sequence[bytes], length: int) -> bytes:

@@ -98,6 +98,9 @@ class ChainStopped(DrawStats):
         self._interrupt()
         return super().get(key, default)
 
+    def __reduce__(self) -> Any:  # pickle itself would ask for the items
+        return type(self), (dict(self),), self.__dict__
+
     def _interrupt(self) -> None:
         if in_worker():
             return

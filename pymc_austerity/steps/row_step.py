@@ -20,7 +20,7 @@ from pymc_austerity.acceptance import DECIDED, AcceptanceTest, Reads
 from pymc_austerity.blocks import Blocks, BlockTable
 from pymc_austerity.diagnostics import Watch, remember
 from pymc_austerity.groups import GroupChain, GroupDecider
-from pymc_austerity.kernel import TRANSITIONS, Ahead, Chain, Schedule, TunedState, as_schedule
+from pymc_austerity.kernel import TRANSITIONS, TUNED, Ahead, Chain, Schedule, TunedState, as_schedule
 from pymc_austerity.kernel.assembly import with_added_files
 from pymc_austerity.likelihood import Coordinates, ModelData, flatten
 from pymc_austerity.likelihood.model_arrays import ModelKey
@@ -163,7 +163,7 @@ class RowStep(CheckedStep):
         self.reset_tuning()
         alone = not self.moves_groups and not self.likelihood.other_blocks
         self._ahead = Ahead(self.chain, alone=alone)
-        self._tuned = None if self.moves_groups else TunedState(self.decider)
+        self._tuned = None if self.moves_groups else TunedState(self.decider, self.stats_dtypes_shapes[TUNED][0])
         self._of_setup: dict[str, Any] = {
             "total_rows": self.decider.n_table,
             "setup_passes": self.decider.setup_passes,

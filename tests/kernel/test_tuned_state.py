@@ -10,7 +10,7 @@ import pymc_austerity as pma
 from pymc_austerity.diagnostics.drawn_states import state_of_chain
 from pymc_austerity.diagnostics.results import group
 from pymc_austerity.diagnostics.statistics_of_step import columns_of_step
-from pymc_austerity.kernel.tuned_state import TUNED
+from pymc_austerity.kernel.tuned_state import TUNED, restore
 
 pytestmark = pytest.mark.slow
 
@@ -152,3 +152,21 @@ def test_processes_of_their_own_send_it(ran):
     found = sample(model, step, cores=2)
     assert not equal(tuned(step), expected)  # nothing ran in this process
     assert equal(restored(step, group(found, "sample_stats")), expected)
+
+
+def test_data_that_want_another_proposal_are_sampled_by_the_step_that_was_built():
+    """Of one row the posterior is no normal one, and PyMC has read by then which statistics there are."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=4_000)
+    y = (rng.random(4_000) < 1 / (1 + np.exp(-x))).astype(int)
+    with pm.Model():
+        b = pm.Normal("b", 0, 10)
+        pm.Bernoulli("o", logit_p=b * pm.Data("x", x), observed=pm.Data("y", y))
+        step = pma.MHSS(progressbar=False)
+        before = type(step.decider.proposal)
+        pm.set_data({"x": x[:1], "y": y[:1]})
+        options = {"chains": 1, "cores": 1, "progressbar": False, "compute_convergence_checks": False}
+        idata = pm.sample(20, tune=20, step=step, random_seed=1, **options)
+    assert type(step.decider.proposal) is not before
+    columns = [idata.sample_stats["tuned"].to_numpy()[0]]
+    assert restore(step.decider, columns, 1.0).log_scale == step.chain.state.log_scale

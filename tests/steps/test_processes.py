@@ -192,6 +192,8 @@ def test_a_stopped_chain_interrupts_what_records_it(step_and_model, tmp_path):
     process.join(60)
     stopped = pickle.loads(pickle.loads(pickle.dumps(said.read_bytes())))
     assert dict(stopped) == {}
+    for again in (pickle.loads(pickle.dumps(stopped)), copy(stopped)):
+        assert (type(again), again.why) == (type(stopped), stopped.why)
     for has_draws, error in ((True, KeyboardInterrupt), (False, SamplingError)):
         begin_run()
         if has_draws:
