@@ -24,6 +24,7 @@ from pytensor.tensor.subtensor import Subtensor
 from pymc_austerity.compat import replace_parts
 from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.groups.checked_at import farthest
+from pymc_austerity.groups.dummies_as_numbers import with_numbers_of_groups
 from pymc_austerity.groups.effects_read import EffectsRead, axis_entering, distinct, effects_read, is_read_by_rows
 from pymc_austerity.groups.factor import GroupsNotFoundError
 from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between
@@ -53,15 +54,16 @@ class CentredModel:
     zero_sums: frozenset[str] = frozenset()  # those of `replaced` whose entries sum to zero
 
 
-def centred_model(model: Model, *, zero_sums: bool = True) -> CentredModel | None:
+def centred_model(model: Model, *, zero_sums: bool = True, by_numbers: bool = True) -> CentredModel | None:
     """Return the model in terms of the effects that its rows read, or None where these are its variables already.
 
     `zero_sums` says whether effects that sum to zero are in the place of the numbers that PyMC makes them of, which are
-    one fewer.
+    one fewer; `by_numbers` whether rows that read effects by dummies of groups read them by numbers instead.
 
     Raises GroupsNotFoundError where the log density in the new coordinates is not that of the model.
     """
     users = model
+    model = numbered = with_numbers_of_groups(model) if by_numbers else model
     model = with_scales_on_effects(model, partial(is_read_by_rows, model))
     by_source: dict[Variable, list[EffectsRead]] = {}
     for effects in effects_read(model, zero_sums):
@@ -77,7 +79,7 @@ def centred_model(model: Model, *, zero_sums: bool = True) -> CentredModel | Non
         in_new_terms = [replace(of, effects=graph) for of, graph in zip(read, graphs, strict=True)]
         if (found_change := _change_of(source, in_new_terms)) is not None:
             changes[source] = found_change
-    if not changes:
+    if not changes and numbered is users:
         return None
     replaced: dict[Variable, Variable] = {}
     for source, change in reversed(changes.items()):
@@ -312,7 +314,7 @@ def _check(model: Model, found: CentredModel) -> None:
     density, new_density = value(point), _density_of(found.model)(moved)
     log_jacobian = sum(_log_jacobian(found, names, point) for names in _of_same_groups(found, point))
     back = found.from_effects(moved)
-    off = max(np.abs(back[name] - point[name]).max(initial=0.0) for name in found.replaced)
+    off = max((np.abs(back[name] - point[name]).max(initial=0.0) for name in found.replaced), default=0.0)
     if not abs(density - new_density - log_jacobian) + off <= _RELATIVE_ERROR * (1 + abs(density)):
         raise GroupsNotFoundError(
             f"The change of variables of {list(found.replaced)} to what the rows read fails its check: the log density "

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
+from pymc.distributions.transforms import ZeroSumTransform
 from pymc.model import Model
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import graph_replace
@@ -36,6 +37,11 @@ _REMEDIES = {
     Sum: 'For effects with their mean taken off, write pm.ZeroSumNormal("u", tau, shape=n_groups).',
     Join: 'Write the parts as one variable: pm.Normal("u", mean[part], scale[part], shape=n_groups).',
 }
+#: What to do about a `pymc.ZeroSumNormal` whose entries sum to zero along several axes.
+_REMEDY_OF_ZERO_SUMS = (
+    "A pm.ZeroSumNormal is moved as groups where it has one axis. A table pm.Normal(..., shape=(n, m)) in its place "
+    "is, too, but its entries need not sum to zero, which is another prior."
+)
 
 
 class GroupsNotFoundError(UnsupportedModelError):
@@ -94,8 +100,10 @@ def prove_factor(model: Model, data: ModelData, rows: Sequence[Variable], nodes:
     seeds = dict.fromkeys(members, RowAxis(0))
     for source in dict.fromkeys(sources):
         ops = [node.op for of in members for node in nodes_between(of, source)]
-        remedies = (remedy for kind, remedy in _REMEDIES.items() if any(isinstance(op, kind) for op in ops))
-        _require_split(source, seeds, n_groups, f"What the rows read of {names}", next(remedies, GROUPS_FIRST))
+        remedies = [remedy for kind, remedy in _REMEDIES.items() if any(isinstance(op, kind) for op in ops)]
+        if any(isinstance(model.rvs_to_transforms[model.values_to_rvs[of]], ZeroSumTransform) for of in members):
+            remedies = [_REMEDY_OF_ZERO_SUMS]
+        _require_split(source, seeds, n_groups, f"What the rows read of {names}", (remedies or [GROUPS_FIRST])[0])
     # What the rows read may have a prior with a parameter for each group, such as a scale of its own.
     beside = _beside(model, members, [v for v in model.value_vars if v.type.ndim and lengths[v.name] == n_groups])
     with_beside = [v for v in model.value_vars if v in (*members, *beside)]

@@ -10,8 +10,9 @@ import numpy as np
 from pymc.model import Model
 
 from pymc_austerity.groups.centred_model import CentredModel, centred_model
+from pymc_austerity.groups.dummies_as_numbers import numbers_to_write
 from pymc_austerity.groups.factor import GroupsNotFoundError
-from pymc_austerity.groups.grouping import Groups, find_groups
+from pymc_austerity.groups.grouping import Groups, NoGroupsError, find_groups
 from pymc_austerity.likelihood import Coordinates, ModelData, read_model
 
 Point = Mapping[str, np.ndarray]
@@ -38,18 +39,18 @@ def read_groups(
     try:
         return _with_groups(model, data, centred, observed)
     except GroupsNotFoundError as reason:
-        if centred is None or not centred.zero_sums:
-            raise
-        try:  # other groups may be found beside effects that sum to zero
-            return _with_groups(model, data, centred_model(data.derived or model, zero_sums=False), observed)
-        except GroupsNotFoundError:
-            raise reason from None
+        if centred is not None and centred.zero_sums:
+            with suppress(GroupsNotFoundError):  # other groups may be found beside effects that sum to zero
+                return _with_groups(model, data, centred_model(data.derived or model, zero_sums=False), observed)
+        if isinstance(reason, NoGroupsError) and (remedy := numbers_to_write(model)):
+            raise GroupsNotFoundError(remedy) from reason
+        raise
 
 
 def as_rows_read(model: Model, data: ModelData, observed: str | Sequence[str] | None) -> tuple[Model, ModelData] | None:
     """Return a model, and its data, in terms of what its rows read; None where these are its variables already."""
     with suppress(GroupsNotFoundError):
-        centred = centred_model(data.derived or model, zero_sums=False)
+        centred = centred_model(data.derived or model, zero_sums=False, by_numbers=False)
         if centred is not None:
             return centred.model, _in_effects(model, data, centred, observed, several=True)
     return None

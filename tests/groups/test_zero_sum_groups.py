@@ -200,3 +200,13 @@ def test_points_are_those_of_the_model(name):
     assert back.keys() == point.keys()
     for k, value in point.items():
         assert back[k] == pytest.approx(value)
+
+
+@pytest.mark.parametrize("read", [lambda u: u[LEVEL, STORE], lambda u: u[LEVEL].sum(axis=1)])
+def test_sums_along_two_axes_are_refused_with_what_is_taken(read):
+    """The message does not advise the distribution that the user has written."""
+    with pm.Model() as model:
+        u = pm.ZeroSumNormal("u", scale(), shape=(T, STORES), n_zerosum_axes=2)
+        pm.Normal("y", read(u), 1, observed=Y)
+    with pytest.raises(pma.GroupsNotFoundError, match="where it has one axis.*another prior"):
+        read_groups(model)

@@ -1,0 +1,109 @@
+"""Effects that rows read by a matrix of dummies, or by a table of numbers, are taken as those of groups."""
+
+import numpy as np
+import pymc as pm
+import pytensor.sparse as ps
+import pytest
+import scipy.sparse as sp
+from evidence import MAX_Z, moment_z
+
+import pymc_austerity as pma
+from pymc_austerity.groups import GroupsNotFoundError, elimination, factor, read_groups
+
+G, N = 14, 300
+RNG = np.random.default_rng(41)
+#: Both members of some rows are the same.
+MEMBERS = RNG.integers(0, G, (N, 2))
+GROUP, X = MEMBERS[:, 0], RNG.normal(size=N)
+WEIGHTS = RNG.dirichlet([2, 2], N)
+DUMMIES = np.eye(G)[GROUP]
+SHARES = WEIGHTS[:, :1] * DUMMIES + WEIGHTS[:, 1:] * np.eye(G)[MEMBERS[:, 1]]
+Y = SHARES @ RNG.normal(size=G) + RNG.normal(size=N)
+SCALES = np.linspace(-3, 2, 60)
+
+READ = {
+    "dummies": lambda u, s: pm.math.dot(DUMMIES, s * u),
+    "scaled after": lambda u, s: s * (DUMMIES @ u),
+    "slopes": lambda u, s: (DUMMIES * X[:, None]) @ (s * u),
+    "sparse": lambda u, s: ps.structured_dot(sp.csr_matrix(DUMMIES), (s * u)[:, None])[:, 0],
+    "shares": lambda u, s: SHARES @ (s * u),
+    "table": lambda u, s: (s * u)[MEMBERS].sum(axis=-1),
+    "mean": lambda u, s: s * u[MEMBERS].mean(axis=1),
+    "weights": lambda u, s: s * (WEIGHTS * u[MEMBERS]).sum(axis=1),
+}
+
+
+def model_of(read):
+    with pm.Model() as model:
+        scale = pm.math.exp(pm.Normal("log_sd", -0.5, 1))
+        pm.Normal("y", read(pm.Normal("u", shape=G), scale), 1, observed=Y)
+    return model
+
+
+@pytest.mark.parametrize("name", READ)
+def test_matrices_are_read_as_numbers_of_groups(name):
+    """The change of variables is compared with the log density where the model is read."""
+    found = read_groups(model_of(READ[name])).groups
+    assert found.names == ("u",)
+    assert len(found.own) == G
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [np.column_stack([np.ones(N), DUMMIES]), RNG.normal(size=(N, 3)), np.eye(3)[GROUP % 3][:, 1:]],
+    ids=["intercept", "covariates", "against a reference"],
+)
+def test_other_matrices_stay_as_they_are(matrix):
+    with pm.Model() as model:
+        coefficients = pm.Normal("b", 0, pm.HalfNormal("s"), shape=matrix.shape[1])
+        pm.Normal("y", matrix @ coefficients, 1, observed=Y)
+    with pytest.raises(GroupsNotFoundError, match="No variable"):
+        read_groups(model)
+
+
+@pytest.mark.parametrize(
+    ("read", "remedy"),
+    [(lambda u, s: pm.Data("Z", DUMMIES) @ (s * u), "argmax"), (lambda u, s: u[pm.Data("M", MEMBERS)].sum(-1), "M_0")],
+)
+def test_data_that_may_be_replaced_are_named_with_what_to_write(read, remedy):
+    with pytest.raises(GroupsNotFoundError, match=remedy):
+        read_groups(model_of(read))
+
+
+def law(design):
+    """Mean and sd of the log scale and of two effects."""
+    log_weights, firsts, seconds = [], [], []
+    for a in SCALES:
+        scaled = np.exp(a) * design
+        covariance = np.linalg.inv(np.eye(G) + scaled.T @ scaled)
+        mean = covariance @ scaled.T @ Y
+        log_weights.append(-((a + 0.5) ** 2) / 2 + np.linalg.slogdet(covariance)[1] / 2 + Y @ scaled @ mean / 2)
+        firsts.append(np.r_[a, mean[:2]])
+        seconds.append(firsts[-1] ** 2 + np.r_[0, np.diag(covariance)[:2]])
+    weight = np.exp(np.array(log_weights) - max(log_weights))
+    weight /= weight.sum()
+    mean = weight @ np.array(firsts)
+    return mean, np.sqrt(weight @ np.array(seconds) - mean**2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("together", [True, False])
+def test_draws_of_members_have_the_law_of_linear_algebra(monkeypatch, together):
+    """All effects at once, and by turns; the weights of other rows do not give it."""
+    if not together:
+        monkeypatch.setattr(elimination, "MOST_LEFT", 0)
+        monkeypatch.setattr(factor, "MOST_LEFT", 0)
+    with model_of(READ["shares"]):
+        step = pma.GroupMH(rng=1, progressbar=False)
+        posterior = pm.sample(
+            3_000, tune=500, chains=2, cores=1, step=step, random_seed=4, progressbar=False,
+            compute_convergence_checks=False,
+        ).posterior  # fmt: skip
+    u = posterior["u"].to_numpy()
+    columns = [posterior["log_sd"].to_numpy(), u[:, :, 0], u[:, :, 1]]
+
+    def largest_z(expected):
+        return max(np.abs(moment_z(column, *of)).max() for column, *of in zip(columns, *expected, strict=True))
+
+    assert largest_z(law(SHARES)) < MAX_Z
+    assert largest_z(law(SHARES[::-1])) > MAX_Z
