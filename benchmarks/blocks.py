@@ -220,7 +220,7 @@ def streams(n_rows: int, folder: str) -> pd.DataFrame:
     sources = {
         "Parquet": paths,
         "pyarrow, stream of the files": lambda: (
-            ds.dataset(paths).scanner(batch_size=BLOCK, batch_readahead=2).to_reader()
+            ds.dataset(paths).scanner(batch_size=32_768, batch_readahead=2).to_reader()
         ),
         "DuckDB, its table": lambda: con.sql(f"{query} rows"),
         "DuckDB, query of the files": lambda: con.sql(f"{query} '{files}'"),

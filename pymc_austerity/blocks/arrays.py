@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_austerity.blocks.dask_partitions import Partition
-from pymc_austerity.blocks.source import Block, Loaded, Part, refuse_duplicates, require_columns
+from pymc_austerity.blocks.source import Block, Loaded, Part, refuse_duplicates, require_columns, rows_between
 from pymc_austerity.digests import digest_of
 from pymc_austerity.rows.mapped import MappedFile
 
@@ -92,4 +92,4 @@ class _Later:
         return self.stop - self.start
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.asarray(self.array[self.start : self.stop], dtype)
+        return np.asarray(rows_between(self.array, self.start, self.stop), dtype)

@@ -102,7 +102,7 @@ def cut(blocks: Iterable[Block], size: int) -> Iterator[Loaded]:
         start, length = 0, next(iter(lengths), 0)
         while start < length:
             stop = min(length, start + size - n)
-            taken = {name: _rows(column, start, stop) for name, column in block.columns.items()}
+            taken = {name: rows_between(column, start, stop) for name, column in block.columns.items()}
             waiting.append(Block(block.where, block.first + start, taken))
             n, start = n + stop - start, stop
             if n == size:
@@ -119,7 +119,8 @@ def length_of(column: Any) -> int:
     return len(column)
 
 
-def _rows(column: Any, start: int, stop: int) -> Any:
+def rows_between(column: Any, start: int, stop: int) -> Any:
+    """Return some rows of a column, by their number, whatever the index of a pandas series is."""
     if isinstance(column, pd.Series):
         return column.iloc[start:stop]
     return column[start:stop] if hasattr(column, "__getitem__") else np.asarray(column)[start:stop]
