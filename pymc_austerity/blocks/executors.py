@@ -72,7 +72,7 @@ class Threads:
         n = os.cpu_count() or 1
         with ThreadPoolExecutor(n) as pool:
             futures = (pool.submit(worked, *assigned) for assigned in parts)
-            yield from _in_order(futures, n + 1, _cancel, Future.result)
+            yield from in_order(futures, n + 1)
 
 
 @dataclass
@@ -109,7 +109,7 @@ class Cluster:
         ahead = 2 * max(1, sum(self.client.nthreads().values()))
         # Rows that only this process can read go with their task.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-            yield from _in_order(futures, ahead, self._cancel, self._result)
+            yield from in_order(futures, ahead, self._cancel, self._result)
 
     def _cancel(self, pending: list[Any]) -> None:
         if self._is_open:
@@ -142,12 +142,12 @@ def _cancel(pending: list[Future[Any]]) -> None:
         future.cancel()
 
 
-def _in_order(
+def in_order(
     futures: Iterable[Any],
     ahead: int,
-    cancel: Callable[[list[Any]], object],
-    wait: Callable[[Any], Any],
-) -> Iterator[Result]:
+    cancel: Callable[[list[Any]], object] = _cancel,
+    wait: Callable[[Any], Any] = Future.result,
+) -> Iterator[Any]:
     """Yield the results of futures in their order, fewer than `ahead` of which are waited for at a time."""
     pending: deque[Any] = deque()
     try:

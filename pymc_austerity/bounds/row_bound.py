@@ -83,7 +83,6 @@ class Unbounded(Bound):
 
     is_asked_for: ClassVar[bool] = False
     reads_theta: ClassVar[bool] = False
-    evaluate: ClassVar[EvaluateBound] = staticmethod(no_bound)
 
 
 @njit

@@ -34,8 +34,6 @@ _MOVES = (
     TensorFromScalar, ScalarFromTensor,
 )  # fmt: skip
 _SETS = (IncSubtensor, AdvancedIncSubtensor)
-#: Relative difference of derivatives that are taken to be the same.
-_SAME = 0.0
 
 
 class RowSeries:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,8 +30,6 @@ from pymc_austerity.likelihood import Density, LinkedDensity, Links, Place, RowL
 from pymc_austerity.proposals import AdaptiveMetropolis, CrankNicolson, Move, Proposal, RandomWalk, SurrogateHMC, Target
 from pymc_austerity.proxy import Prepared
 from pymc_austerity.rows import RowSource, number_in_table
-
-_log = logging.getLogger("pymc_austerity")
 
 #: Rows of the transition that compiles everything before sampling starts.
 WARM_UP_ROWS = 64

@@ -39,9 +39,27 @@ class Constant:
         return self.final
 
 
+@dataclass(frozen=True)
+class _Falling:
+    """A temperature that falls from `start` to `final` in the first `steps` transitions of tuning."""
+
+    start: float
+    steps: int
+    final: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_temperature("start", self.start)
+        _check_temperature("final", self.final)
+        if not is_whole(self.steps, 1):
+            raise ValueError(
+                f"steps={self.steps} must be a whole number of at least one transition. For a constant temperature "
+                "pass the number itself."
+            )
+
+
 @takes_fields
 @dataclass(frozen=True)
-class Annealing:
+class Annealing(_Falling):
     """Temperature that falls geometrically from `start` to `final` over `steps` transitions of tuning.
 
     Parameters
@@ -67,13 +85,6 @@ class Annealing:
     [100.0, 10.0, 1.0, 1.0]
     """
 
-    start: float
-    steps: int
-    final: float = 1.0
-
-    def __post_init__(self) -> None:
-        _check_schedule(self.start, self.steps, self.final)
-
     def at(self, t: int) -> float:
         """Return the temperature of transition `t`."""
         done = min(t / self.steps, 1.0)
@@ -82,7 +93,7 @@ class Annealing:
 
 @takes_fields
 @dataclass(frozen=True)
-class TemperatureDrop:
+class TemperatureDrop(_Falling):
     """Temperature `start` for the first `steps` transitions of tuning, then `final` at once.
 
     The burn-in of Seita, Pan, Chen and Canny (2016, Figure 3, right): K = 100 for 400 transitions, then 1.
@@ -104,13 +115,6 @@ class TemperatureDrop:
     >>> schedule.at(399), schedule.at(400)
     (100, 1.0)
     """
-
-    start: float
-    steps: int
-    final: float = 1.0
-
-    def __post_init__(self) -> None:
-        _check_schedule(self.start, self.steps, self.final)
 
     def at(self, t: int) -> float:
         """Return the temperature of transition `t`."""
@@ -138,14 +142,4 @@ def _check_temperature(name: str, value: float) -> None:
         raise ValueError(
             f"{name}={value} must be positive and finite: every row's log-likelihood is divided by it. "
             "1 samples the posterior."
-        )
-
-
-def _check_schedule(start: float, steps: int, final: float) -> None:
-    _check_temperature("start", start)
-    _check_temperature("final", final)
-    if not is_whole(steps, 1):
-        raise ValueError(
-            f"steps={steps} must be a whole number of at least one transition. For a constant temperature pass the "
-            "number itself."
         )

@@ -22,6 +22,7 @@ from pytensor.tensor.type import DenseTensorType
 
 from pymc_austerity.digests import digest_of, digest_of_all, number_of
 from pymc_austerity.likelihood.model_graph import array_of, leaf_identity
+from pymc_austerity.rows.mapped import MappedFile
 
 #: Of larger files that are mapped and not written to, so many pieces of so many bytes are looked at.
 _LARGE_FILE, _PIECES, _BYTES = 2**28, 4_096, 2**14
@@ -119,18 +120,11 @@ def _digest_of(value: Any) -> str:
     if not isinstance(value, np.ndarray | np.generic | float | int):  # a sparse matrix
         return digest_of_all([str(value.shape), value.data, value.indices, value.indptr])
     array = np.asarray(value)
-    if array.nbytes <= _LARGE_FILE or not array.flags.c_contiguous or not _is_read_only_map(array):
+    if array.nbytes <= _LARGE_FILE or (file := MappedFile.of(array)) is None or file.mode != "r":
         return digest_of(array)
     content = array.reshape(-1).view(np.uint8)
     starts = np.linspace(0, content.size - _BYTES, _PIECES).astype(np.int64)
     return digest_of_all([str((array.shape, array.dtype.str)), *(content[i : i + _BYTES] for i in starts)])
-
-
-def _is_read_only_map(array: np.ndarray) -> bool:
-    base: Any = array
-    while base is not None and not isinstance(base, np.memmap):
-        base = getattr(base, "base", None)
-    return base is not None and base.mode == "r"
 
 
 def _digest_of_graphs(model: Model, terms: list[Variable]) -> str:

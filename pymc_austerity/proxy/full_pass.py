@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from pymc_austerity.blocks.executors import in_order
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.proxy.row_sums import RowSums, compile_sums
@@ -136,7 +137,7 @@ class SumsAt(NamedTuple):
             return stop - start, Sums(value, gradient[coordinates], curvature)
 
         total: Sums | None = None
-        for n, part in _in_order(chunk, range(0, len(rows), size), n_threads or os.cpu_count() or 1, ahead):
+        for n, part in _results(chunk, range(0, len(rows), size), n_threads or os.cpu_count() or 1, ahead):
             check_time()
             total = part if total is None else total + part
             advance(n)
@@ -150,30 +151,14 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _in_order(task: Callable[[int], Any], starts: Sequence[int], n_threads: int, ahead: int) -> Iterator[Any]:
+def _results(task: Callable[[int], Any], starts: Sequence[int], n_threads: int, ahead: int) -> Iterator[Any]:
     """Yield results in order, on several threads where there are several of them."""
     if len(starts) == 1 or n_threads == 1:
         for start in starts:
             yield uninterrupted(task, start)
         return
     with ThreadPoolExecutor(n_threads) as pool:
-        yield from _ordered(pool, task, starts, ahead * n_threads)
-
-
-def _ordered(pool: ThreadPoolExecutor, task: Callable[[int], Any], starts: Sequence[int], ahead: int) -> Iterator[Any]:
-    """Yield results in order while keeping only a few tasks ahead, so that memory stays bounded and Ctrl-C works."""
-    pending = [pool.submit(task, start) for start in starts[:ahead]]
-    try:
-        for i in range(len(starts)):
-            result = pending[i].result()
-            pending[i] = None  # type: ignore[call-overload]
-            if i + ahead < len(starts):
-                pending.append(pool.submit(task, starts[i + ahead]))
-            yield result
-    finally:
-        for task_left in pending:
-            if task_left is not None:
-                task_left.cancel()
+        yield from in_order((pool.submit(task, start) for start in starts), ahead * n_threads)
 
 
 def read_coordinates(likelihood: RowLikelihood) -> np.ndarray:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from pymc.model import Model
 
-from pymc_austerity.diagnostics import effective_draws
+from pymc_austerity.diagnostics.convergence import effective_draws, of_entries
 from pymc_austerity.steps.row_step import RowStep
 
 #: Chains that PyMC runs, each of which is tuned.
@@ -53,14 +52,14 @@ class Candidate:
 def try_step(step: RowStep, model: Model, setup: float, seed: int) -> Candidate:
     """Run a short chain of a step whose building takes `setup` seconds, and leave the step as it was built."""
     step.setup_chain(np.random.default_rng(seed), _TUNED, _ENDLESS)
-    _, point, _ = _run(step, model.initial_point(), _TUNED)
+    _, point, _ = make_draws(step, model.initial_point(), _TUNED, _SECONDS)
     step.stop_tuning()
-    _, point, _ = _run(step, point, _FIRST)  # what draws ahead is fetched from disk
-    found, point, drawing = _run(step, point, _DRAWN)
+    _, point, _ = make_draws(step, point, _FIRST, _SECONDS)  # what draws ahead is fetched from disk
+    found, point, times = make_draws(step, point, _DRAWN, _SECONDS)
     step.set_rng(np.random.default_rng(seed))
     n, points = len(found), [point for point, _ in found]
     rows, accepted = (sum(float(stats[name]) for _, stats in found) for name in ("n_rows", "accepted"))
-    us = 1e6 * drawing / n
+    us = 1e6 * sum(times) / n
     share = effective_share(points)
     return Candidate(
         type(step).__name__,
@@ -78,14 +77,20 @@ def try_step(step: RowStep, model: Model, setup: float, seed: int) -> Candidate:
     )
 
 
-def _run(step: RowStep, point: Any, most: int) -> tuple[list[tuple[Any, Any]], Any, float]:
-    """Make draws until there are enough or the time is over; return them, the last point, and their processor time."""
+def make_draws(step: Any, point: Any, most: int, seconds: float) -> tuple[list[tuple[Any, Any]], Any, list[float]]:
+    """Make draws until there are enough or the time is over.
+
+    Returns them with their statistics, the last point, and the processor time of each.
+    """
     found: list[tuple[Any, Any]] = []
-    began, start = time.process_time(), time.process_time()
-    while len(found) < most and (len(found) < 2 or time.process_time() - began < _SECONDS):
+    times: list[float] = []
+    began = time.process_time()
+    while len(found) < most and time.process_time() - began < seconds:
+        start = time.process_time()
         point, (stats,) = step.step(point)
+        times.append(time.process_time() - start)
         found.append((point, stats))
-    return found, point, time.process_time() - start
+    return found, point, times
 
 
 def effective_share(points: Sequence[Any]) -> float:
@@ -93,8 +98,7 @@ def effective_share(points: Sequence[Any]) -> float:
     draws = np.array([np.concatenate([_watched(value) for value in point.values()]) for point in points], dtype=float)
     if len(draws) < 4 or not np.ptp(draws, axis=0).all():
         return 0.0
-    found = effective_draws(xr.Dataset({"theta": (("chain", "draw", "parameter"), draws[None])}))["theta"]
-    return float(found.min()) / len(draws)
+    return float(of_entries(effective_draws, draws[None]).min()) / len(draws)
 
 
 def _watched(value: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor import TensorConstant, TensorVariable
 
-from pymc_austerity.steps.candidate import Candidate, effective_share
+from pymc_austerity.steps.candidate import Candidate, effective_share, make_draws
 
 #: Seconds for which the gradient is timed, and those of a pilot, half of them to tune.
 _TIMED, _PILOT = 0.2, 2.5
@@ -101,16 +101,16 @@ def pilot_nuts(
         warnings.simplefilter("ignore")
         nuts = nuts_of(model, gradient, rng=get_random_generator(seed), **scaled)
         most = _TUNE if within is None else _TUNE // 10
-        _, point, tuning = _run(nuts, start, most, 0.5 * _PILOT)
+        _, point, tuning = make_draws(nuts, start, most, 0.5 * _PILOT)
         nuts.stop_tuning()
-        draws, point, drawing = _run(nuts, point, _MOST_DRAWS, 0.5 * _PILOT)
-    n = len(draws)
+        found, point, drawing = make_draws(nuts, point, _MOST_DRAWS, 0.5 * _PILOT)
+    n = len(found)
     if n < _FEWEST:
         return _at_least(gradient)
     us = 1e6 * sum(drawing) / n
     # What the pilot did not come to costs as much as its draws; what it did, as much as it took.
     tuned = tuning if within is None else []
-    share = effective_share(draws) if n >= _ENOUGH else 1.0
+    share = effective_share([point for point, _ in found]) if n >= _ENOUGH else 1.0
     return Candidate(
         "NUTS",
         exact=True,
@@ -121,19 +121,6 @@ def pilot_nuts(
         effective_us=us / share if share > 0 else np.nan,
         remark="" if n >= _ENOUGH else f"from {n} draws of a pilot",
     )
-
-
-def _run(nuts: pm.NUTS, point: Any, most: int, seconds: float) -> tuple[list[Any], Any, list[float]]:
-    """Make draws until there are enough or the time is over; return them, the last point, and seconds of each."""
-    draws: list[Any] = []
-    times: list[float] = []
-    began = time.process_time()
-    while len(draws) < most and time.process_time() - began < seconds:
-        start = time.process_time()
-        point, _ = nuts.step(point)
-        times.append(time.process_time() - start)
-        draws.append(point)
-    return draws, point, times
 
 
 def _at_least(gradient: Gradient) -> Candidate:

@@ -13,7 +13,7 @@ from pymc.model import Model
 
 from pymc_austerity.argument_kinds import is_whole
 from pymc_austerity.diagnostics import SamplingResult
-from pymc_austerity.diagnostics.drawn_states import state_of_chain
+from pymc_austerity.diagnostics.drawn_states import check_has_variables, state_of_chain
 from pymc_austerity.diagnostics.results import group
 from pymc_austerity.diagnostics.same_data import check_draws_of, check_step_of
 from pymc_austerity.steps.approx_mh import ApproxMH
@@ -87,12 +87,7 @@ def resume(
     )
     if taken:
         raise TypeError(f"resume({taken[0]}=): the run decides about it. Leave it out.")
-    missing = [rv.name for rv in model.free_RVs if rv.name not in posterior]
-    if missing:
-        raise ValueError(
-            f"idata: the posterior has no draws of {missing}, so the chains cannot go on from where they stopped. Pass "
-            "a run that kept all free variables (see var_names= of pm.sample), and the model that it was made with."
-        )
+    check_has_variables(idata, model)
     check_step_of(step, model, to_draw=True)
     blocks = step.model_key.data if isinstance(step, RowStep) else None
     check_draws_of(model, idata, blocks)

@@ -9,9 +9,8 @@ from multiprocessing import active_children
 from typing import Any, Protocol
 
 import numpy as np
-import xarray as xr
 
-from pymc_austerity.diagnostics import effective_draws
+from pymc_austerity.diagnostics.convergence import effective_draws, of_entries
 from pymc_austerity.steps.process import WORKER
 from pymc_austerity.user_input import takes
 
@@ -158,6 +157,5 @@ def _keeps_all(lengths: list[int]) -> bool:
 def _least_effective(chains: list[list[np.ndarray]], n: int) -> float:
     """Return the effective draws of the slowest entry in the first n draws of each chain; 0 where one never moved."""
     draws = np.array([chain[:n] for chain in chains])
-    of_entries = effective_draws(xr.Dataset({"x": (("chain", "draw", "entry"), draws)}))["x"].to_numpy()
     moved = np.ptp(draws, axis=(0, 1)) > 0  # ArviZ calls draws that are all the same effective
-    return float(np.where(moved, np.nan_to_num(of_entries), 0.0).min())
+    return float(np.where(moved, np.nan_to_num(of_entries(effective_draws, draws)), 0.0).min())
