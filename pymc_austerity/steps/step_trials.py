@@ -39,8 +39,9 @@ _log = logging.getLogger("pymc_austerity")
 _QUICK_NUTS = 10.0
 #: Seconds that building a further step may take in any case.
 _SHORT = 5.0
-#: Seconds of all trials, with their code on disk, those of trying a step that is built, and of a pilot of NUTS.
-_LIMIT, _TRYING, _PILOT = 10.0, 1.0, 4.0
+#: Seconds of all trials, with their code on disk, and of these at least of building a step, trying it, and of a pilot
+#: of NUTS.
+_LIMIT, _BUILDING, _TRYING, _PILOT = 10.0, 1.0, 0.3, 4.0
 #: Observed variables above which a step takes minutes to compile: each is a graph of its own.
 _MANY_OUTCOMES = 12
 
@@ -248,7 +249,7 @@ class _Trials:
         )
         if has_proxy or self.all_steps:
             left = self._left() - _TRYING
-            if left < _TRYING:
+            if left < _BUILDING:
                 remark = f"not tried: {first.name} took {first.setup:.0f} s to build"
                 self._note(Candidate("MHSS", exact=True, remark=remark))
             else:
