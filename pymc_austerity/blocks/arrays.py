@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,9 @@ from pymc_austerity.rows.mapped import MappedFile
 
 
 class Slices(Loaded):
-    """Rows of arrays. `Passes.read_again` reads the middle and last of these, and only the first part of a stream."""
+    """Rows of arrays, which are sliced where they are."""
+
+    alone: ClassVar[bool] = True
 
 
 def _block(start: int, arrays: Mapping[str, Any]) -> tuple[Block, ...]:

@@ -12,7 +12,7 @@ from pymc_austerity.blocks.checkpoint import Checkpoint
 from pymc_austerity.blocks.columns import Reader
 from pymc_austerity.blocks.executors import Assigned, Executor, Worked
 from pymc_austerity.blocks.parquet import ParquetFiles
-from pymc_austerity.blocks.source import Loaded, Part, Source, length_of
+from pymc_austerity.blocks.source import Part, Source, length_of
 from pymc_austerity.rows import no_op
 
 #: Rows of a part, and the bytes that they take at most: enough to make a task of, few enough to hold some a core.
@@ -125,7 +125,7 @@ class Passes:
         """Compare some parts with their checksums: the first, and the middle and last where they can be read alone."""
         known = cast("list[int]", self.seen)
         for number, start, part in self._parts():
-            if number and type(part) is Loaded:  # all parts between would have to be made
+            if number and not part.alone:  # all parts between would have to be made
                 break
             if number in (0, len(known) // 2) or number >= len(known) - 1:
                 checksum = known[number] if number < len(known) else -1

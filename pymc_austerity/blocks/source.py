@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,8 @@ class Part(Protocol):
     """Consecutive rows that are worked on at once, read where that is done: it travels to other processes."""
 
     n_rows: int
+    #: Whether it is read without the parts before it; those of a stream have all been made.
+    alone: ClassVar[bool] = True
 
     def blocks(self) -> Iterator[Block]:
         """Yield them."""
@@ -54,6 +56,7 @@ class Loaded(Part):
 
     n_rows: int
     held: tuple[Block, ...]
+    alone: ClassVar[bool] = False
 
     def blocks(self) -> Iterator[Block]:
         """Yield them."""

@@ -25,9 +25,8 @@ from pytensor.tensor.shape import Shape
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_austerity.compat import replace_parts
-from pymc_austerity.groups.inverse_by_ops import is_product
 from pymc_austerity.likelihood.derived_model import derived_model
-from pymc_austerity.likelihood.model_graph import array_of, plain_indices
+from pymc_austerity.likelihood.model_graph import array_of, is_product, plain_indices
 
 #: Of more groups that a row reads, each would be looked up by an index of its own.
 _MOST_READ = 6

@@ -26,12 +26,12 @@ from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, I
 from pytensor.tensor.type import TensorType
 
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
-from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, is_product, nodes_between, takes_beside
+from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between, takes_beside
 from pymc_austerity.groups.zero_sum_effects import followed_by_factors, is_zero_sum
 from pymc_austerity.likelihood import NotRowWiseError, keeps_affine
 from pymc_austerity.likelihood.affine import require_affine
 from pymc_austerity.likelihood.axis import RowAxis
-from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf, plain_indices
+from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf, is_product, plain_indices
 from pymc_austerity.likelihood.row_axis import prove_row_axis
 
 #: Vector of whole numbers, or of cells such as ``effects[age, state]`` one vector for each axis.

@@ -9,10 +9,9 @@ from pytensor.graph.traversal import io_toposort
 from pytensor.scalar import Add, Cast, Identity, Mul, Neg, Sub, TrueDiv
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.extra_ops import CumOp
-from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Reshape, SpecifyShape
 
-from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf
+from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf, is_product
 
 
 def nodes_between(source: Variable, effects: Variable) -> list[Apply]:
@@ -35,11 +34,6 @@ def takes_beside(source: Variable, effects: Variable, *ops: type) -> bool:
         if isinstance(getattr(node.op, "scalar_op", node.op), ops) and not computed.issuperset(tensors):
             return True
     return False
-
-
-def is_product(node: Apply) -> bool:
-    """Whether a node multiplies matrices or vectors, ``pt.dot(a, b)`` or ``a @ b``."""
-    return isinstance(getattr(node.op, "core_op", node.op), Dot)
 
 
 def by_invertible(node: Apply) -> bool:

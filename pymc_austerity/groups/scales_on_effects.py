@@ -28,9 +28,10 @@ from pytensor.tensor.variable import TensorConstant
 
 from pymc_austerity.compat import replace_parts
 from pymc_austerity.groups.effects_read import axis_entering
-from pymc_austerity.groups.inverse_by_ops import by_invertible, is_product, nodes_between, takes_beside
+from pymc_austerity.groups.inverse_by_ops import by_invertible, nodes_between, takes_beside
 from pymc_austerity.likelihood.affine import require_affine
 from pymc_austerity.likelihood.derived_model import derived_model
+from pymc_austerity.likelihood.model_graph import is_product
 
 
 def with_scales_on_effects(model: Model, is_read: Callable[[Variable], bool]) -> Model:

@@ -9,12 +9,11 @@ import pytensor.tensor as pt
 from pymc.distributions.distribution import SymbolicRandomVariable
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
-from pytensor.tensor.math import Dot
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
-from pymc_austerity.likelihood.model_graph import is_array_leaf
+from pymc_austerity.likelihood.model_graph import is_array_leaf, is_product
 from pymc_austerity.likelihood.rebuild import BatchRebuild
 from pymc_austerity.likelihood.stacked_graphs import Stacks, UnlikeError, is_shape_or_rng
 
@@ -98,8 +97,7 @@ class JoinedRows:
     def _row_by_row(self, node: Apply, columns: list[tuple[int, tuple[Variable, ...]]], with_rows: list[bool]) -> None:
         """Write a product with coefficients of the outcome, or an entry of effects of the outcome, for each row."""
         (_, one), (_, two) = columns if len(columns) == 2 else ((0, ()), (0, ()))
-        is_product = isinstance(node.op, Dot) or isinstance(getattr(node.op, "core_op", None), Dot)
-        if is_product and with_rows == [True, False] and one[0].type.ndim == 2:
+        if is_product(node) and with_rows == [True, False] and one[0].type.ndim == 2:
             table, own = self._rebuild(one[0]), self._stacks.at(two, self._outcome)
             product = table * own if own.type.ndim == 2 else table[:, :, None] * own
             self._rebuild.define(node.outputs[0], product.sum(axis=1))

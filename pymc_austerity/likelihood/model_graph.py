@@ -10,7 +10,6 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import walk
 from pytensor.tensor.basic import get_scalar_constant_value
-from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.exceptions import NotScalarConstantError
 from pytensor.tensor.math import Dot
@@ -49,10 +48,9 @@ def is_array_leaf(var: Variable) -> bool:
     return isinstance(var, Constant | SharedVariable) and isinstance(var.type, DenseTensorType)
 
 
-def is_product(var: Variable) -> bool:
-    """Whether a variable is a product of vectors or matrices."""
-    op = None if var.owner is None else var.owner.op
-    return isinstance(op, Dot) or (isinstance(op, Blockwise) and isinstance(op.core_op, Dot))
+def is_product(node: Apply | None) -> bool:
+    """Whether a node multiplies matrices or vectors, ``pt.dot(a, b)`` or ``a @ b``."""
+    return node is not None and isinstance(getattr(node.op, "core_op", node.op), Dot)
 
 
 def name_of_data(var: Variable, array: np.ndarray, variables: Iterable[Variable]) -> str:
@@ -65,7 +63,7 @@ def name_of_data(var: Variable, array: np.ndarray, variables: Iterable[Variable]
         other = _named_input(node, var)
         if other is not None and isinstance(node.op, AdvancedSubtensor) and var in index_inputs(node):
             return f"the index of {other!r}"
-        if other is not None and (node.op == pt.mul or is_product(node.outputs[0])):
+        if other is not None and (node.op == pt.mul or is_product(node)):
             return f"{kind}{wide} times {other!r}"
     return f"{kind}{wide} without a name"
 

@@ -106,7 +106,7 @@ def _parts(var: Variable) -> _Parts:
     if isinstance(node.op, OpFromGraph) and len(node.outputs) == 1:  # as of einsum
         inner_inputs, inner_outputs = inner_graph(node.op)
         return _parts(replace_parts(inner_outputs[0], dict(zip(inner_inputs, node.inputs, strict=True))))
-    if is_product(var):
+    if is_product(var.owner):
         vectors = [_as_vector(i) for i in node.inputs]
         return _Parts(((pt.constant(1.0), mul(*vectors)),), ()) if {v.ndim for v in vectors} == {1} else alone
     return _parts_of_elemwise(node.op.scalar_op, node.inputs, alone) if isinstance(node.op, Elemwise) else alone
@@ -147,7 +147,7 @@ def _total(array: Variable) -> _Parts:
         return whole
     if isinstance(node.op, DimShuffle) or _is_sum(array):
         return _total(node.inputs[0])
-    if isinstance(node.op, ExtractDiag) and node.op.offset == 0 and is_product(node.inputs[0]):  # as of a trace
+    if isinstance(node.op, ExtractDiag) and node.op.offset == 0 and is_product(node.inputs[0].owner):  # as of a trace
         a, b = node.inputs[0].owner.inputs
         return _total(a * b.mT)
     if isinstance(node.op, MakeVector | Join):

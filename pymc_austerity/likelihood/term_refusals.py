@@ -170,7 +170,7 @@ def said_of_part(variables: Sequence[Variable], n_rows: int, stop: Iterable[Vari
                 "rows are padded inside the model (pt.pad), which moves them past each other. Pad arrays outside the "
                 "model, so that each has an entry for each row"
             )
-        if var.owner is not None and isinstance(var.owner.op, ExtractDiag) and is_product(var.owner.inputs[0]):
+        if var.owner is not None and isinstance(var.owner.op, ExtractDiag) and is_product(var.owner.inputs[0].owner):
             return (
                 "the diagonal of a product of matrices is taken (as in pt.diag(A @ B)), which multiplies every row "
                 "with every other to keep one entry for each. Write (A * B.T).sum(axis=1), which is the same"

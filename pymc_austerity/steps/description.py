@@ -16,7 +16,7 @@ from pymc.util import get_untransformed_name, is_transformed_name
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors, apply_ancestors
 
-from pymc_austerity.groups.inverse_by_ops import is_product
+from pymc_austerity.likelihood.model_graph import is_product
 
 #: Columns of a terminal, and variables that are named before the others are counted.
 _WIDTH, _NAMED = 80, 6
