@@ -118,7 +118,7 @@ def test_a_table_too_small_to_draw_from_is_refused(capsys):
 
 def test_effective_draws_grow_with_the_seconds(sampling_result):
     draws = np.random.default_rng(3).normal(size=(2, 300))
-    run = Run(sampling_result({"mu": draws}), began=30.0, ended=33.0, finished=True)
+    run = Run(sampling_result({"mu": draws}), began=30.0, ended=33.0, finished=True, progress="300 of 300")
     seconds, effective = effective_draws(run)
     assert seconds[0] == 30.0 + 3.0 * 4 / 300  # four draws are the fewest that count
     assert seconds[-1] == 33.0
@@ -140,7 +140,7 @@ def test_the_figure_has_marginals_where_both_made_draws(drawn, panels, sampling_
     runs = {}
     for name in ("MHSS", "NUTS"):
         idata = sampling_result({"mu": rng.normal(size=(2, 50))}) if name in drawn else None
-        runs[name] = Run(idata, 1.0, 2.0, finished=True)
+        runs[name] = Run(idata, 1.0, 2.0, finished=True, progress="50 of 50")
     sheet = figure(runs)
     assert len(sheet.axes) == panels
     assert (sheet.get_figheight() < 5) == (panels == 1)
@@ -153,7 +153,9 @@ def test_a_run_that_is_stopped_keeps_what_it_drew(exact_step):
         stopped, whole = (sample(5.0, limit, draws=100, **options) for limit in (5.0, np.inf))
     assert not stopped.finished  # at its first draw, of tuning
     assert stopped.idata is None
+    assert stopped.progress == "1 of 150"
     assert whole.finished
+    assert whole.progress == "150 of 150"
     assert whole.idata["posterior"].sizes["draw"] == 100
     assert 5.0 < whole.began < whole.ended
 

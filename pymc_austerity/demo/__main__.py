@@ -29,6 +29,8 @@ from pymc_austerity.diagnostics import compare, data_usage, plot_comparison
 
 #: Lengths of a run, as shares of its draws, at which its effective draws are counted; ArviZ wants four draws a chain.
 _SHARES, _FEWEST_DRAWS = np.geomspace(0.01, 1, 12), 4
+#: Seconds that NUTS has in any case.
+_LEAST = 20
 
 
 class Run(NamedTuple):
@@ -38,6 +40,7 @@ class Run(NamedTuple):
     began: float  # when every chain had kept a draw
     ended: float
     finished: bool
+    progress: str  # the draw of a chain at which it ended, tuning included, as "12 of 600"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -56,7 +59,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--tune", type=int, default=300, help="tuning draws a chain of it (%(default)s)")
     parser.add_argument("--nuts-draws", type=int, default=500, help="draws a chain of NUTS (%(default)s)")
     parser.add_argument("--nuts-tune", type=int, default=100, help="tuning draws a chain of NUTS (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=60, help="seconds after which NUTS is stopped (%(default)s)")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=105,
+        help=f"seconds from the start after which NUTS is stopped; it has at least {_LEAST} s (%(default)s)",
+    )
     parser.add_argument("--seed", type=int, default=1, help="seed of both runs (%(default)s)")
     parser.add_argument("--figure", type=Path, default=Path("output/demo.png"), help="figure file (%(default)s)")
     chosen = parser.parse_args(arguments)
@@ -66,21 +74,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
         X, y, source = _rows(chosen)
     except (OSError, ValueError, ModuleNotFoundError) as error:
         parser.error(str(error))
-    imports = time.time() - psutil.Process().create_time()  # a user waits for them in either run
+    started = psutil.Process().create_time()
+    imports = time.time() - started  # a user waits for them in either run
     kind = kind_of(y)
     print(f"{len(X):,} rows, {X.shape[1]} covariates: {source}; {FAMILIES[kind]} regression", flush=True)
     step = STEPS[kind]
     common = {"chains": chosen.chains, "cores": min(chosen.chains, cores), "random_seed": chosen.seed}
     with regression(X, y):
         ours = sample(imports, np.inf, step, draws=chosen.draws, tune=chosen.tune, **common)
-        print(f"NUTS on the same model; it is stopped {chosen.seconds:.0f} s after its start.", flush=True)
+        limit = imports + max(_LEAST, chosen.seconds - (time.time() - started))
+        print(f"NUTS on the same model; it is stopped {limit:.0f} s after its start.", flush=True)
         by_nuts = sample_by_nutpie if find_spec("nutpie") else sample  # the faster NUTS, where it is installed
-        nuts = by_nuts(imports, chosen.seconds, draws=chosen.nuts_draws, tune=chosen.nuts_tune, **common)
+        nuts = by_nuts(imports, limit, draws=chosen.nuts_draws, tune=chosen.nuts_tune, **common)
     runs = {step.__name__: ours, "NUTS": nuts}
     print(f"\n{step.__name__}, ArviZ summary\n{az.summary(ours.idata)}\n")
     for name, run in runs.items():
         if run.idata is None:
-            print(f"{name:10} was stopped after {run.ended:.0f} s, still tuning")
+            print(f"{name:10} was stopped after {run.ended:.0f} s at draw {run.progress}, still tuning")
             continue
         sizes, stopped = run.idata["posterior"].sizes, "" if run.finished else " (stopped there)"
         print(
@@ -111,11 +121,12 @@ def sample(before: float, limit: float, build: Callable[[], Any] | None = None, 
 
     The step is what `build` returns, whose seconds count too.
     """
-    zero, kept = time.perf_counter() - before, set[int]()
+    zero, kept, made = time.perf_counter() - before, set[int](), dict[int, int]()
     began, stopped = np.inf, False
 
     def callback(trace: Any, draw: Any) -> None:
         nonlocal began, stopped
+        made[draw.chain] = draw.draw_idx + 1
         if not draw.tuning and draw.chain not in kept:
             kept.add(draw.chain)
             began = time.perf_counter() - zero
@@ -132,7 +143,8 @@ def sample(before: float, limit: float, build: Callable[[], Any] | None = None, 
             raise
         idata = None  # PyMC makes no result of a run that was stopped while tuning
     enough = idata is not None and idata["posterior"].sizes["draw"] >= _FEWEST_DRAWS
-    return Run(idata if enough else None, began, time.perf_counter() - zero, not stopped)
+    progress = f"{min(made.values(), default=0):,} of {options['tune'] + options['draws']:,}"
+    return Run(idata if enough else None, began, time.perf_counter() - zero, not stopped, progress)
 
 
 def sample_by_nutpie(before: float, limit: float, *, random_seed: int, **options: Any) -> Run:
@@ -151,14 +163,16 @@ def sample_by_nutpie(before: float, limit: float, *, random_seed: int, **options
             idata, finished = sampler.abort(), False
     ended = time.perf_counter() - zero
     # Chains that were stopped differ in length; the shorter ones are filled up with NaN.
-    first = next(iter(idata["posterior"].data_vars.values()))
-    n_draws = int(first.notnull().all([dim for dim in first.dims if dim != "draw"]).sum())
+    n_tuning, n_draws = (
+        int(idata[group]["step_size"].notnull().all("chain").sum()) for group in ("warmup_sample_stats", "sample_stats")
+    )
+    progress = f"{n_tuning + n_draws:,} of {options['tune'] + options['draws']:,}"
     if n_draws < _FEWEST_DRAWS:
-        return Run(None, np.inf, ended, finished)
+        return Run(None, np.inf, ended, finished, progress)
     idata = idata.isel(draw=slice(0, n_draws))
     # nutpie keeps no times, and takes as long as it evaluates gradients, whose numbers it keeps.
     tuning, drawing = (float(idata[g]["n_steps"].sum()) for g in ("warmup_sample_stats", "sample_stats"))
-    return Run(idata, started + (ended - started) * tuning / (tuning + drawing), ended, finished)
+    return Run(idata, started + (ended - started) * tuning / (tuning + drawing), ended, finished, progress)
 
 
 def effective_draws(run: Run) -> tuple[np.ndarray, np.ndarray]:
@@ -180,7 +194,7 @@ def figure(runs: Mapping[str, Run]) -> Figure:
     axes = above.subplots()
     for name, run in runs.items():
         if run.idata is None:
-            axes.axvline(run.ended, linestyle=":", color="0.3", label=f"{name}: stopped, still tuning")
+            axes.axvline(run.ended, linestyle=":", color="0.3", label=f"{name}: stopped at draw {run.progress}")
         else:
             axes.plot(*effective_draws(run), marker=".", label=name if run.finished else f"{name}, stopped")
     axes.set(xlabel="seconds from the start of the process", ylabel="effective draws, slowest parameter", yscale="log")

@@ -14,7 +14,7 @@ from pymc_austerity.steps.candidate import Candidate
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: An exact step is preferred where it takes at most so many times as long as the quickest one.
-WORTH_OF_EXACT = 3.0
+_WORTH_OF_EXACT = 3.0
 _WIDTH = 80
 _COLUMNS = ["seconds", "set-up", "rows a draw", "us a draw", "us an effective draw", "accepted", "exact", "remark"]
 
@@ -95,7 +95,9 @@ def choose(found: Sequence[Candidate], draws: int) -> tuple[str, str]:
             f"None of these steps can sample this model. {remarks}. pm.sample() chooses among PyMC's own."
         )
     quickest = min(seconds, key=seconds.__getitem__)
-    exact = [c for c in seconds if c.exact and seconds[c] <= WORTH_OF_EXACT * seconds[quickest]]
+    # What takes *at least* so long may take far longer: it is chosen where even that is the least.
+    known = [c for c in seconds if c.exact and not c.at_least and seconds[c] <= _WORTH_OF_EXACT * seconds[quickest]]
+    exact = [quickest] if quickest.exact else known
     chosen = min(exact, key=seconds.__getitem__) if exact else quickest
     kind = "exact" if chosen.exact else "approximate"
     why = f"{kind}, and {draws:,} effective draws take {_of_time(chosen, draws)}"

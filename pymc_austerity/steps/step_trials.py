@@ -27,7 +27,7 @@ from pymc_austerity.steps.groups_of_step import groups_that_pay
 from pymc_austerity.steps.methods import MinibatchBarker, PenaltyMH
 from pymc_austerity.steps.mhss import MHSS
 from pymc_austerity.steps.nuts_pilot import Gradient, nuts_of, pilot_nuts, time_gradient
-from pymc_austerity.steps.recommendation import WORTH_OF_EXACT, Recommendation, choose, line_of, table_of
+from pymc_austerity.steps.recommendation import Recommendation, choose, line_of, table_of
 from pymc_austerity.steps.row_step import RowStep
 from pymc_austerity.tried_setup import SetupTooLongError, Shared, at_most, once, shared_setup
 from pymc_austerity.unsupported_model import UnsupportedModelError
@@ -99,8 +99,8 @@ def recommend(
     All trials together take about ten seconds, once their code is on disk.  Of what need not be tried: `MHSS` where
     `PenaltyMH` finds no proxy, where building it takes more than twice as long as building `PenaltyMH` did and five
     seconds, or longer than what is left of the ten; a first step where building it takes longer than NUTS would; a
-    pilot of NUTS where less than four of the ten seconds are left, and the trials of other steps are three times
-    ahead of what it takes at least; `MinibatchBarker` unless `PenaltyMH` finds no proxy; any, and NUTS too, where a
+    pilot of NUTS where less than four of the ten seconds are left, and another step is ahead of what it takes at
+    least; `MinibatchBarker` unless `PenaltyMH` finds no proxy; any, and NUTS too, where a
     model has more than twelve observed variables that are not alike, each of which is compiled: then NUTS is named
     without numbers.  Where they are alike but for their data, NUTS is not timed.
 
@@ -185,8 +185,11 @@ class _Trials:
         outcomes = len(self.model.observed_RVs)
         many = outcomes > _MANY_OUTCOMES and not (self.all_steps or self.model.discrete_value_vars)
         with not_remembered(self.model), shared_setup() as shared:
-            if many and once("joined", (self.model,), partial(joined_model, self.model)) is None:
-                return self._nuts_untried(f"{outcomes} outcomes, each compiled by itself, take minutes to set up")
+            if many:
+                with self.phases("Reading the model"):
+                    joined = once("joined", (self.model,), partial(joined_model, self.model))
+                if joined is None:
+                    return self._nuts_untried(f"{outcomes} outcomes, each compiled by itself, take minutes to set up")
             nuts = Candidate("NUTS", exact=True, remark=f"its gradient, that of {outcomes} outcomes, is not timed")
             nuts = nuts if many else self._begin_with_nuts()
             if self.all_steps or not nuts.seconds(self.draws) <= _QUICK_NUTS or nuts.at_least:
@@ -196,7 +199,7 @@ class _Trials:
             if self.gradient is not None and nuts.at_least:
                 within = next((c for c in self.found if c.variances is not None and np.isfinite(c.effective_us)), None)
                 ahead = np.nanmin([np.inf, *(c.seconds(self.draws) for c in self.found)])
-                if not (self._left() < _PILOT and nuts.seconds(self.draws) > WORTH_OF_EXACT * ahead):
+                if not (self._left() < _PILOT and nuts.seconds(self.draws) > ahead):
                     with self.phases("Trying NUTS"):
                         nuts = pilot_nuts(self.model, self.gradient, self.seed, within, insist=True)
         self._note(nuts)
@@ -238,7 +241,9 @@ class _Trials:
 
     def _try_steps(self, shared: Shared, nuts: Candidate) -> None:
         longest = np.nan_to_num(nuts.seconds(self.draws), nan=np.inf)
-        if groups_that_pay(self.model) is not None:
+        with self.phases("Reading the model"):
+            groups = groups_that_pay(self.model)
+        if groups is not None:
             self._try(GroupMH, shared, longest)
             if self.found[-1].step is not None and not self.all_steps:
                 return

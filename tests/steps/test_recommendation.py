@@ -58,6 +58,8 @@ def slow_nuts(monkeypatch):
         ([taking(2, 50), Candidate("MHSS", True, remark="no bound")], "PenaltyMH", r"\. Not MHSS: no bound"),
         ([taking(2, 50), taking(0.1, 1e3, "NUTS", True)], "NUTS", "take about 4.1 s; PenaltyMH, approximate, takes"),
         ([taking(2, 50), taking(1, 1e6, "NUTS", True, at_least=True)], "PenaltyMH", "NUTS, exact, takes at least 67"),
+        ([taking(2, 50), taking(4, 50, "NUTS", True, at_least=True)], "PenaltyMH", "NUTS, exact, takes at least 4.2 s"),
+        ([taking(2, 50), taking(1, 50, "NUTS", True, at_least=True)], "NUTS", "take at least 1.2 s"),
         ([taking(0.1, 1e3, "NUTS", True)], "NUTS", r"no other was tried \(all_steps=True does\)"),
     ],
 )  # fmt: skip
