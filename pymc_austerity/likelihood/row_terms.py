@@ -125,6 +125,7 @@ def candidate_terms(
     The arguments are those of `row_likelihood`; the values of the free variables in `point` are used to find the shape
     of potentials.
     """
+    term_refusals.refuse_named_dimensions(model)
     shapes = _term_shapes(model, point)
     may_be_sums = [p for p in model.potentials if not getattr(p.tag, "is_prior", False)]
     summed = sums_of_rows(model, may_be_sums, point)

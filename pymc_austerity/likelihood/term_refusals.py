@@ -50,6 +50,19 @@ _WITHOUT_PARAMETERS_OR_DENSITY = {
 }
 
 
+def refuse_named_dimensions(model: Model) -> None:
+    """Refuse variables with named dimensions, those of `pymc.dims`."""
+    for term in (*model.observed_RVs, *model.potentials):
+        named = [v for v in ancestors([term]) if hasattr(v.type, "dims")]
+        if named:
+            names = sorted({v.name for v in named if v.name in model.named_vars}) or "variables without a name"
+            raise UnsupportedModelError(
+                f"{term.name!r} reads variables with named dimensions (pymc.dims), {names}, and rows are looked for on "
+                "the axes of arrays. Write these with pm instead, as in pm.Data(name, values, dims=...) and "
+                "pm.Normal(name, dims=...), or sample with pm.NUTS."
+            )
+
+
 def refuse_missing(model: Model, shapes: Mapping[Variable, tuple[int, ...]]) -> None:
     """Refuse observed variables with missing values, and data that the model itself subsamples."""
     for rv in model.observed_RVs:

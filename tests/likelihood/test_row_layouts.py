@@ -448,6 +448,27 @@ def test_densities_that_read_draws_are_refused(define, said):
         read(define)
 
 
+def named_outcome(pmd):
+    pmd.Normal("y", pmd.as_xtensor(X @ beta(), dims=("row",)), 1.0, observed=pmd.as_xtensor(Y, dims=("row",)))
+
+
+def named_covariates(pmd):
+    pm.Normal("y", pmd.Data("x", X[:, 0], dims=("row",)).values * beta(1), 1.0, observed=Y)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # PyTensor's own, that such variables are experimental
+@pytest.mark.parametrize(("define", "name"), [(named_outcome, "y"), (named_covariates, "x")])
+def test_named_dimensions_are_refused(define, name):
+    import pymc.dims as pmd
+
+    def in_rows():
+        pm.modelcontext(None).add_coord("row", range(N))
+        define(pmd)
+
+    with pytest.raises(UnsupportedModelError, match=rf"'y' reads .*named dimensions \(pymc.dims\), \['{name}'\]"):
+        read(in_rows)
+
+
 def test_a_model_without_free_variables_is_refused():
     with pytest.raises(UnsupportedModelError, match="no free variable"):
         read(lambda: pm.Normal("y", X[:, 0], 1.0, observed=Y))
