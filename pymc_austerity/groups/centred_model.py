@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.model import Model
 from pytensor.compile.ops import ViewOp
-from pytensor.graph.basic import Constant, Variable, equal_computations
+from pytensor.graph.basic import Variable, equal_computations
 from pytensor.scalar import Add, Sub
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.subtensor import Subtensor
@@ -25,11 +26,12 @@ from pymc_austerity.compat import replace_parts
 from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.groups.checked_at import farthest
 from pymc_austerity.groups.dummies_as_numbers import with_numbers_of_groups
-from pymc_austerity.groups.effects_read import EffectsRead, axis_entering, distinct, effects_read, is_read_by_rows
+from pymc_austerity.groups.effects_read import axis_entering, distinct, effects_read, is_read_by_rows
 from pymc_austerity.groups.factor import GroupsNotFoundError
 from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between
 from pymc_austerity.groups.scales_on_effects import with_scales_on_effects
-from pymc_austerity.groups.zero_sum_effects import by_zero_sum
+from pymc_austerity.groups.taken_by_group import EffectsRead, number_of_cell
+from pymc_austerity.groups.zero_sum_effects import by_zero_sum, sum_over
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood.derived_model import derived_model
 
@@ -51,7 +53,8 @@ class CentredModel:
     #: From values of all variables, unconstrained, of the user's model to those of `model`, and back.
     to_effects: Callable[[Point], dict[str, np.ndarray]]
     from_effects: Callable[[Point], dict[str, np.ndarray]]
-    zero_sums: frozenset[str] = frozenset()  # those of `replaced` whose entries sum to zero
+    #: For those of `replaced` whose entries sum to zero, so many one after the other: the lengths of these sums.
+    zero_sums: Mapping[str, int] = MappingProxyType({})
 
 
 def centred_model(model: Model, *, zero_sums: bool = True, by_numbers: bool = True) -> CentredModel | None:
@@ -84,6 +87,9 @@ def centred_model(model: Model, *, zero_sums: bool = True, by_numbers: bool = Tr
     replaced: dict[Variable, Variable] = {}
     for source, change in reversed(changes.items()):
         replaced |= {**change.by_row, source: replace_parts(change.inverse, replaced)}
+    tables = [of.read for read in by_source.values() for of in read if of.table is not None and of.read in replaced]
+    others = {part: graph for part, graph in replaced.items() if part not in tables}
+    replaced |= {table: replace_parts(replaced[table], others) for table in tables}  # they may read other variables
     users_effects: dict[Variable, Variable] = {}
     for change in changes.values():
         users_effects[change.new] = replace_parts(change.effects, users_effects)
@@ -94,7 +100,7 @@ def centred_model(model: Model, *, zero_sums: bool = True, by_numbers: bool = Tr
         {name: by_source[source][0].source_axis for source, name in names.items()},
         _map_of(model, {names[source]: users_effects[change.new] for source, change in changes.items()}),
         _map_of(new, {names[source]: inverse for source, inverse in inverses.items()}),
-        frozenset(name for source, name in names.items() if by_source[source][0].zero_sum),
+        {name: sum_over(by_source[source]) for source, name in names.items() if by_source[source][0].zero_sum},
     )
     _check(users, found)
     return found
@@ -114,19 +120,16 @@ class _Change:
 def _change_of(source: Variable, read: Sequence[EffectsRead]) -> _Change | None:
     """Return the change of variables for one variable; None where there is none to make, or it is no bijection."""
     axis = read[0].source_axis
+    if read[0].zero_sum:
+        return _Change(*by_zero_sum(source, read))
     if any(isinstance(of.index, tuple) for of in read):
         by_cell = _change_of_cells(source, read)
         if by_cell is not None:
             return by_cell
-    if any(of.source_axis != axis for of in read) or (axis == 0 and all(map(_is_part, read)) and not read[0].zero_sum):
+    if any(of.source_axis != axis for of in read) or (axis == 0 and all(map(_is_part, read))):
         return None
     if axis is None:
         return _change_by_ops(source, read)
-    if read[0].zero_sum:
-        (of,) = read
-        new = pt.TensorType("float64", of.shape)(source.name)
-        inverse, log_prior = by_zero_sum(source, of.effects, new)
-        return _Change(of.effects, new, inverse, log_prior, {of.read: new if of.index is None else new[of.index]})
     apart = distinct(read)
     n_groups, *rest = np.moveaxis(np.empty(read[0].source_shape), axis, 0).shape
     widths, size = [int(np.prod(of.shape[1:], dtype=int)) for of in apart], int(np.prod(rest, dtype=int))
@@ -178,18 +181,8 @@ def _change_of_cells(source: Variable, read: Sequence[EffectsRead]) -> _Change |
     inverse = (new - origin) / slope
     prior = op.make_node(op.rng_param(source.owner), pt.constant([n_cells]), *parameters).outputs[1]
     log_prior = pm.logp(prior, inverse) - pt.log(pt.abs(slope))
-    by_row = {of.read: new[_number_of_cell(of.index, shape)] for of in read if isinstance(of.index, tuple)}
+    by_row = {of.read: new[number_of_cell(of.index, shape)] for of in read if isinstance(of.index, tuple)}
     return _Change(effects.reshape((-1,)), new, inverse.reshape(shape), log_prior, by_row)
-
-
-def _number_of_cell(index: tuple[Variable, ...], shape: tuple[int, ...]) -> Variable:
-    """Return the numbers of cells in a table that is read along its last axis first."""
-    strides = np.cumprod((1, *shape[:0:-1]))[::-1].tolist()
-    if all(isinstance(i, Constant) for i in index):  # one array, of the data of the model
-        return pt.constant(sum(t * i.data.astype(np.int64) for t, i in zip(strides, index, strict=True)))
-    # Numbers beyond the end, which `pm.set_data` may bring, are refused by `Groups.of_rows`.
-    ends = [pt.minimum(pt.cast(i, "int64"), n - 1) for i, n in zip(index, shape, strict=True)]
-    return sum(t * i for t, i in zip(strides, ends, strict=True))
 
 
 def _change_by_ops(source: Variable, read: Sequence[EffectsRead]) -> _Change | None:
@@ -360,6 +353,6 @@ def _log_jacobian(found: CentredModel, names: Sequence[str], point: Point) -> fl
 
     columns = [effects_at(flat + one) - effects_at(flat) for one in np.eye(flat.shape[1])]
     matrices = np.stack(columns, axis=-1)
-    if found.zero_sums.issuperset(names):  # one column fewer
+    if found.zero_sums.keys() >= set(names):  # one column fewer
         return float(np.linalg.slogdet(matrices.transpose(0, 2, 1) @ matrices)[1].sum() / 2)
     return float(np.linalg.slogdet(matrices)[1].sum())

@@ -8,8 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import replace
 
 import numpy as np
 import pytensor
@@ -22,38 +21,18 @@ from pytensor.tensor.basic import Join
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Dot
 from pytensor.tensor.random.op import RandomVariable
-from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor
 from pytensor.tensor.type import TensorType
 
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between, takes_beside
-from pymc_austerity.groups.zero_sum_effects import followed_by_factors, is_zero_sum
+from pymc_austerity.groups.taken_by_group import EffectsRead, Index, taken_by_group
+from pymc_austerity.groups.zero_sum_effects import is_zero_sum, sums_are_few, zero_sums_read
 from pymc_austerity.likelihood import NotRowWiseError, keeps_affine
 from pymc_austerity.likelihood.affine import require_affine
 from pymc_austerity.likelihood.axis import RowAxis
-from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf, is_product, plain_indices
+from pymc_austerity.likelihood.model_graph import is_product
 from pymc_austerity.likelihood.row_axis import prove_row_axis
-
-#: Vector of whole numbers, or of cells such as ``effects[age, state]`` one vector for each axis.
-Index: TypeAlias = Variable | tuple[Variable, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class EffectsRead:
-    """Effects that rows read by the index of their group, and the variable that they are affine in."""
-
-    effects: Variable  # groups on the first axis, shape (G, ...)
-    #: ``effects[index]`` in the graph of the model, or the effects themselves where rows read a function of them.
-    read: Variable
-    index: Index | None
-    axis: int  # axis of `read` along which the rows lie, or the groups
-    source: Variable  # the variable of the model that `effects` are affine in
-    #: Axis of `source` along which the groups lie; None where the effects of a group read all of it.
-    source_axis: int | None
-    zero_sum: bool = False  # whether the effects are a factor times a source whose entries sum to zero
-    #: Of `effects` and of `source`; the graph may leave lengths to the coordinates of the model.
-    shape: tuple[int, ...] = ()
-    source_shape: tuple[int, ...] = ()
 
 
 def effects_read(model: Model, with_zero_sums: bool = True) -> list[EffectsRead]:
@@ -71,7 +50,7 @@ def effects_read(model: Model, with_zero_sums: bool = True) -> list[EffectsRead]
     unbounded = [rv for rv in free if model.rvs_to_transforms[rv] is None]
     found: dict[Variable, list[EffectsRead]] = {}
     for node in nodes:
-        if (taken := _taken_by_group(node)) is not None:
+        if (taken := taken_by_group(node)) is not None:
             read, effects = _scaled(node.outputs[0], taken[0], taken[2], clients, terms)
             if read not in found:
                 above = set(ancestors([effects], blockers=model.basic_RVs))
@@ -81,13 +60,18 @@ def effects_read(model: Model, with_zero_sums: bool = True) -> list[EffectsRead]
                     or _by_ops(effects, read, *taken[1:], sources)
                     or _part_affine(node.inputs[0], taken[0], sources)
                 )
-    zero_sums = [_zero_sum(rv, clients, terms) for rv in free if with_zero_sums and is_zero_sum(model, rv)]
+    zero_sums = [
+        of
+        for rv in free
+        if with_zero_sums and is_zero_sum(model, rv)
+        for of in zero_sums_read(rv, nodes, clients, terms)
+    ]
     by_group = [*(of for of in found.values() if of), *([of] for of in zero_sums)]
     above = set(ancestors([of.effects for (of, *_) in by_group], blockers=model.basic_RVs))
     others = [rv for rv in unbounded if rv not in above]
     whole = [of for rv in others if (of := _read_whole(rv, set(model.free_RVs), clients, terms)) is not None]
     affine = {of[0].read: of for of in (*by_group, *([of] for of in whole))}
-    return _each_its_source(_with_shapes(model, list(affine.values())))
+    return list(filter(sums_are_few, _each_its_source(_with_shapes(model, list(affine.values())))))
 
 
 def distinct(read: Sequence[EffectsRead]) -> list[EffectsRead]:
@@ -140,23 +124,8 @@ def _read_whole(
 
 def is_read_by_rows(model: Model, var: Variable) -> bool:
     """Return whether a graph is entries of effects, one a row, on the first axis."""
-    taken = None if var.owner is None else _taken_by_group(var.owner)
+    taken = None if var.owner is None else taken_by_group(var.owner)
     return taken is not None and taken[2] == 0 and not set(model.free_RVs).isdisjoint(ancestors([taken[0]]))
-
-
-def _zero_sum(source: Variable, clients: dict[Variable, list[Apply]], terms: Sequence[Variable]) -> EffectsRead:
-    """Return the effects that are a source whose entries sum to zero, times a factor."""
-    effects, _ = followed_by_factors(source, clients, terms)
-    of_effects = clients.get(effects, [])
-    taken = _taken_by_group(of_effects[0]) if len(of_effects) == 1 else None
-    if taken is None or taken[0] is not effects:
-        return EffectsRead(effects, effects, None, 0, source, 0, True)
-    read, factors = followed_by_factors(of_effects[0].outputs[0], clients, terms)
-    at = of_effects[0].outputs[0]
-    for node in factors:
-        effects = node.op(*[effects if var is at else var for var in node.inputs])
-        at = node.outputs[0]
-    return EffectsRead(effects, read, taken[1], 0, source, 0, True)
 
 
 def _with_shapes(model: Model, found: Sequence[Sequence[EffectsRead]]) -> list[list[EffectsRead]]:
@@ -198,42 +167,6 @@ def _warn_of_zeros(model: Model, of: EffectsRead, point: Mapping[str, np.ndarray
         UserWarning,
         stacklevel=2,
     )
-
-
-def _taken_by_group(node: Apply) -> tuple[Variable, Index, int] | None:
-    """Return what a node takes entries of, with the groups first; by which index; and the axis of the rows."""
-    if not isinstance(node.op, AdvancedSubtensor):
-        return None
-    indices = plain_indices(node)
-    vectors = [k for k, i in enumerate(indices) if isinstance(i, Variable) and i.type.ndim]
-    if 1 < len(indices) == len(vectors) == node.inputs[0].type.ndim and all(map(_counts_from_zero, indices)):
-        return node.inputs[0], tuple(indices), 0
-    if len(vectors) != 1 or not _is_whole_vector(indices[vectors[0]]):
-        return None
-    (axis,) = vectors
-    others = [i for k, i in enumerate(indices) if k != axis]
-    if any(not isinstance(i, slice) and not _is_number(i) for i in others):
-        return None
-    numbers = [k for k, i in enumerate(indices) if not isinstance(i, slice)]
-    together = numbers[-1] - numbers[0] + 1 == len(numbers)
-    row_axis = sum(isinstance(i, slice) for i in indices[: numbers[0]]) if together else 0
-    effects = pt.moveaxis(node.inputs[0], axis, 0)
-    if others:
-        effects = effects[(slice(None), *others)]
-    return effects, indices[axis], row_axis
-
-
-def _is_whole_vector(index: Variable) -> bool:
-    return index.type.ndim == 1 and np.dtype(index.type.dtype).kind in "iu"
-
-
-def _counts_from_zero(index: Variable) -> bool:
-    """Whether an index of cells is an array of the model without a number that counts from the end."""
-    return _is_whole_vector(index) and is_array_leaf(index) and array_of(index).min(initial=0) >= 0
-
-
-def _is_number(index: Any) -> bool:
-    return isinstance(index, int | np.integer) or (isinstance(index, Variable) and index.type.ndim == 0)
 
 
 def _scaled(

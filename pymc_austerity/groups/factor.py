@@ -37,10 +37,11 @@ _REMEDIES = {
     Sum: 'For effects with their mean taken off, write pm.ZeroSumNormal("u", tau, shape=n_groups).',
     Join: 'Write the parts as one variable: pm.Normal("u", mean[part], scale[part], shape=n_groups).',
 }
-#: What to do about a `pymc.ZeroSumNormal` whose entries sum to zero along several axes.
+#: What to do about a `pymc.ZeroSumNormal` that is read in another way than by the numbers of groups.
 _REMEDY_OF_ZERO_SUMS = (
-    "A pm.ZeroSumNormal is moved as groups where it has one axis. A table pm.Normal(..., shape=(n, m)) in its place "
-    "is, too, but its entries need not sum to zero, which is another prior."
+    "A pm.ZeroSumNormal is moved as groups where it has one axis or two, of which one has at most 12 entries, and all "
+    "rows read it as u[g], u[h, g], u[:, g] or u[0, g]. A table pm.Normal(..., shape=(n, m)) in its place is, too, but "
+    "its entries need not sum to zero, which is another prior."
 )
 
 

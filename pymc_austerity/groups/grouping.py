@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
+from types import MappingProxyType
 
 import numpy as np
 import pytensor.tensor as pt
@@ -116,10 +117,10 @@ class Groups:
         ]
 
 
-def find_groups(model: Model, data: ModelData, zero_sums: frozenset[str] = frozenset()) -> Groups:
+def find_groups(model: Model, data: ModelData, zero_sums: Mapping[str, int] = MappingProxyType({})) -> Groups:
     """Find the groups of a model, those of all factors, the finest first; `data` has all free variables in θ.
 
-    `zero_sums` are names of variables whose entries sum to zero.
+    `zero_sums` are names of variables whose entries sum to zero, so many one after the other.
 
     Raises GroupsNotFoundError with the reason for each factor that was looked at.
     """
@@ -139,10 +140,10 @@ def find_groups(model: Model, data: ModelData, zero_sums: frozenset[str] = froze
     if not found:
         raise GroupsNotFoundError(" ".join(dict.fromkeys(reasons)))
     _refuse_products(model, rows, found)
-    few = [not f.pooled and len(f.own) <= _FEW_GROUPS and zero_sums.isdisjoint(f.names) for f in found]
+    few = [not f.pooled and len(f.own) <= _FEW_GROUPS and zero_sums.keys().isdisjoint(f.names) for f in found]
     ordered = sorted(range(len(found)), key=lambda k: (few[k], -len(found[k].own)))
     taken = _apart([found[k] for k in ordered if k == ordered[0] or not few[k]])
-    left_out = zero_sums.difference(*(factor.names for factor in taken))
+    left_out = set(zero_sums).difference(*(factor.names for factor in taken))
     if left_out:
         raise GroupsNotFoundError(f"The effects {sorted(left_out)}, which sum to zero, are no factor by themselves.")
     groups = _together(data, taken, zero_sums)
@@ -159,7 +160,7 @@ def _apart(found: Sequence[Factor]) -> list[Factor]:
     return taken
 
 
-def _together(data: ModelData, taken: Sequence[Factor], zero_sums: frozenset[str]) -> Groups:
+def _together(data: ModelData, taken: Sequence[Factor], zero_sums: Mapping[str, int]) -> Groups:
     """Put factors together, the finest first."""
     n_groups, sizes = ([of.own.shape[axis] for of in taken] for axis in (0, 1))
     first, tied = np.cumsum([0, *n_groups]), tuple(f.ties is not None for f in taken)
@@ -191,10 +192,11 @@ def _together(data: ModelData, taken: Sequence[Factor], zero_sums: frozenset[str
         left,
         np.array(
             [
-                (start, start + len(f.own), k)
+                (at, at + zero_sums[name], k)
                 for f, start in zip(taken, first.tolist())
                 for k, name in enumerate(_names_of_columns(data.likelihood.blocks, f))
                 if name in zero_sums
+                for at in range(start, start + len(f.own), zero_sums[name])
             ],
             dtype=np.int64,
         ).reshape(-1, 3),

@@ -7,6 +7,7 @@ rows read one each, and their prior splits over groups; every move leaves the su
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 import pytensor.tensor as pt
@@ -14,37 +15,151 @@ from pymc.distributions.transforms import ZeroSumTransform
 from pymc.model import Model
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
 from pytensor.scalar import Mul, Neg, TrueDiv
 from pytensor.tensor.elemwise import Elemwise
 
+from pymc_austerity.groups.taken_by_group import EffectsRead, Index, number_of_cell, taken_by_group
+from pymc_austerity.likelihood import NotRowWiseError
+from pymc_austerity.likelihood.axis import RowAxis
+from pymc_austerity.likelihood.row_axis import prove_row_axis
+
+#: Most sums of a table.
+_MOST_SUMS = 12
+
 
 def is_zero_sum(model: Model, rv: Variable) -> bool:
-    """Whether a free variable is a vector of effects that sum to zero."""
-    return rv.type.ndim == 1 and isinstance(model.rvs_to_transforms[rv], ZeroSumTransform)
+    """Whether a free variable is a vector of effects that sum to zero, or a table that does along one axis or both."""
+    return rv.type.ndim < 3 and isinstance(model.rvs_to_transforms[rv], ZeroSumTransform)
+
+
+def zero_sums_read(
+    source: Variable,
+    nodes: Sequence[Apply],
+    clients: Mapping[Variable, Sequence[Apply]],
+    terms: Sequence[Variable],
+) -> list[EffectsRead]:
+    """Return the effects that are a source whose entries sum to zero, times a factor; none if no row reads them so."""
+    effects, _ = followed_by_factors(source, clients, terms, source.owner.op.ndim_supp)
+    if source.type.ndim == 2:
+        return _of_table(source, effects, nodes, terms)
+    of_effects = clients.get(effects, [])
+    taken = taken_by_group(of_effects[0]) if len(of_effects) == 1 else None
+    if taken is None or taken[0] is not effects:
+        return [EffectsRead(effects, effects, None, 0, source, 0, True)]
+    read, factors = followed_by_factors(of_effects[0].outputs[0], clients, terms)
+    at = of_effects[0].outputs[0]
+    for node in factors:
+        effects = node.op(*[effects if var is at else var for var in node.inputs])
+        at = node.outputs[0]
+    return [EffectsRead(effects, read, taken[1], 0, source, 0, True)]
+
+
+def _of_table(
+    source: Variable, effects: Variable, nodes: Sequence[Apply], terms: Sequence[Variable]
+) -> list[EffectsRead]:
+    """Return where rows read a table of sums: by the numbers of columns, or of rows if these have sums; or of cells."""
+    found = [
+        EffectsRead(effects, node.outputs[0], *taken[1:], source, _axis_of(source, effects, *taken[:2]), True, taken[0])
+        for node in nodes
+        if (taken := taken_by_group(node)) is not None and effects in set(ancestors([taken[0]]))
+    ]
+    cut = {of.read: of.read.type() for of in found}
+    others = graph_replace([term for term in terms if term is not source], cut, strict=False)
+    alike = {(isinstance(of.index, tuple), of.source_axis) for of in found}
+    if len(alike) != 1 or found[0].source_axis is None or effects in set(ancestors(others)):
+        return []
+    return found
+
+
+def _axis_of(source: Variable, effects: Variable, table: Variable, index: Index) -> int | None:
+    """Return the axis of a table along which groups lie and sum to zero; for cells the last; None if rows read more."""
+    if isinstance(index, tuple):
+        return 1 if table is effects else None
+    for axis in (1, 0)[: source.owner.op.ndim_supp]:
+        with suppress(NotRowWiseError):
+            if prove_row_axis(table, {effects: RowAxis(axis)}) == RowAxis(0):
+                return axis
+    return None
 
 
 def followed_by_factors(
-    var: Variable, clients: Mapping[Variable, Sequence[Apply]], ends: Sequence[Variable]
+    var: Variable, clients: Mapping[Variable, Sequence[Apply]], ends: Sequence[Variable], n_axes: int = 1
 ) -> tuple[Variable, list[Apply]]:
-    """Follow a variable through products with single numbers, and return what comes last, and these products."""
+    """Follow a variable through products with what is the same along its last axes, and return the last, and these."""
     passed: list[Apply] = []
     while len(clients.get(var, ())) == 1 and not (passed and var in ends):
         (node,) = clients[var]
         which = [k for k, other in enumerate(node.inputs) if other is var]
         scalar = node.op.scalar_op if isinstance(node.op, Elemwise) else None
         keeps = isinstance(scalar, Mul | Neg) or (isinstance(scalar, TrueDiv) and which == [0])
-        if not keeps or len(which) != 1 or not all(all(o.type.broadcastable) for o in node.inputs if o is not var):
+        if (
+            not keeps
+            or len(which) != 1
+            or not all(all(o.type.broadcastable[-n_axes:]) for o in node.inputs if o is not var)
+        ):
             break
         var = node.outputs[0]
         passed.append(node)
     return var, passed
 
 
-def by_zero_sum(source: Variable, effects: Variable, new: Variable) -> tuple[Variable, Variable]:
-    """Return the source as a function of `new`, which stands for its effects, and log p(z) + log |∂z/∂u| by group."""
-    (n,) = new.type.shape
-    (times,) = graph_replace([effects], {source: pt.ones(n)}, strict=False)
-    slope, (_, _, scale, _) = times[0], source.owner.inputs
-    sd, share = slope * scale.reshape(()), (n - 1) / n
-    log_prior = -0.5 * (new / sd) ** 2 - share * (pt.log(pt.abs(sd)) + 0.5 * np.log(2 * np.pi))
-    return new / slope, log_prior
+def sums_are_few(of: EffectsRead) -> bool:
+    """Whether rows read no table of many sums: that has the groups of its rows, or those that the graph shows."""
+    if not of.zero_sum or of.table is None:
+        return True
+    n, m = sorted(of.source_shape)
+    return n <= _MOST_SUMS and (of.source.owner.op.ndim_supp == 2 or of.source_shape[1] == m)
+
+
+def sum_over(read: Sequence[EffectsRead]) -> int:
+    """Return how many effects, one after the other, sum to zero."""
+    return read[0].source_shape[_along(read[0])]
+
+
+def _along(of: EffectsRead) -> int:
+    """Return the axis along which the effects of a table that sum to zero are groups; cells of two, the longer."""
+    by_longer = isinstance(of.index, tuple) and of.source.owner.op.ndim_supp == 2
+    return int(np.argmax(of.source_shape)) if by_longer else of.source_axis or 0
+
+
+def by_zero_sum(
+    source: Variable, read: Sequence[EffectsRead]
+) -> tuple[Variable, Variable, Variable, Variable, dict[Variable, Variable]]:
+    """Return the change of variables from a source whose entries sum to zero to all of its effects.
+
+    That are the effects by the source; what stands for them, by group; the source as a function of that; log p(z) +
+    log |∂z/∂u| by group; and for what rows read the same in terms of the effects.
+    """
+    of, in_table = read[0], read[0].table is not None
+    axis, both = _along(of), source.owner.op.ndim_supp == 2
+    n, size = of.source_shape[axis], int(np.prod(of.source_shape)) // of.source_shape[axis]
+    by_cell = isinstance(of.index, tuple) and not both
+    # The entries of a group that sum to zero themselves are made of one number fewer, along orthonormal directions.
+    inside = pt.constant(np.linalg.svd(np.ones((1, size)))[2][1:]) if both else pt.eye(size)
+    new = pt.TensorType("float64", (n * size,) if by_cell else (n, size - both) if in_table else (n,))(source.name)
+    by_group = new.reshape((size, n)).T if by_cell else new.reshape((n, -1))
+    u = pt.moveaxis(by_group @ inside, 0, axis) if in_table else new
+    (times,) = graph_replace([of.effects], {source: pt.ones(of.source_shape)}, strict=False)
+    slope, (_, _, scale, _) = times[(..., *[slice(1)] * source.owner.op.ndim_supp)], source.owner.inputs
+    sd = slope * scale  # the same for all groups
+    sds = sd.T if in_table else sd
+    log_prior = -0.5 * (by_group / sds) ** 2 - (n - 1) / n * (pt.log(pt.abs(sds)) + 0.5 * np.log(2 * np.pi))
+    by_row = {}
+    for of in read:
+        if isinstance(of.index, tuple):
+            of_group = pt.moveaxis(u, axis, 0)[of.index[axis], of.index[1 - axis]]
+            by_row[of.read] = new[number_of_cell(of.index, (size, n))] if by_cell else of_group
+        elif of.table is not None:
+            (table,) = graph_replace([of.table], {of.effects: u}, strict=False)
+            by_row[of.read] = pt.moveaxis(table[of.index], 0, of.axis)
+        else:
+            by_row[of.read] = new if of.index is None else new[of.index]
+    effects = pt.moveaxis(of.effects, axis, 0) @ inside.T if in_table else of.effects
+    return (
+        effects.T.flatten() if by_cell else effects,
+        new,
+        u / slope,
+        log_prior.T.flatten() if by_cell else log_prior.sum(axis=1),
+        by_row,
+    )

@@ -202,11 +202,96 @@ def test_points_are_those_of_the_model(name):
         assert back[k] == pytest.approx(value)
 
 
-@pytest.mark.parametrize("read", [lambda u: u[LEVEL, STORE], lambda u: u[LEVEL].sum(axis=1)])
-def test_sums_along_two_axes_are_refused_with_what_is_taken(read):
+TABLE = np.array([[0.8, -0.3, 0.1, 0.6, -0.9, 0.2, -0.6, 0.1], [0.4, 0.1, -0.5, 0.3, 0.2, -0.4, 0.2, -0.3]])
+SEX = RNG.integers(0, 2, N)
+#: How rows read a table, along how many axes it sums to zero, and the shape of what is moved.
+READ = {
+    "cells": (lambda u: u[SEX, LEVEL], 1, (2 * T, 1)),
+    "slices": (lambda u: u[0, LEVEL] + u[1, LEVEL] * X, 1, (T, 2)),
+    "transposed": (lambda u: u.T[LEVEL, 0] + u[:, LEVEL][1] * X, 1, (T, 2)),
+    "with means": (
+        lambda u: (pm.Normal("mu", shape=2)[:, None] + u)[0, LEVEL] + u[1][LEVEL] * X, 1, (T, 2)
+    ),
+    "cells, two axes": (lambda u: u[SEX, LEVEL], 2, (T, 1)),
+    "slices, two axes": (lambda u: u[0, LEVEL] + u[1, LEVEL] * X, 2, (T, 1)),
+}  # fmt: skip
+Y_OF_TABLE = TABLE[SEX, LEVEL] + 0.4 + RNG.normal(size=N)
+
+
+def model_of_table(name):
+    read, n_axes, _ = READ[name]
+    with pm.Model() as model:
+        u = scale() * pm.ZeroSumNormal("x", shape=(2, T), n_zerosum_axes=n_axes)
+        pm.Normal("y", pm.Normal("a", 0, 5) + read(u), 1, observed=Y_OF_TABLE)
+    return model
+
+
+@pytest.mark.parametrize("name", READ)
+def test_tables_that_sum_to_zero_are_groups(name):
+    """Groups are columns or cells; sums are kept, and a point of the model goes to effects and comes back."""
+    found, shape = read_groups(model_of_table(name)), READ[name][2]
+    groups = found.groups
+    assert groups.own.shape == shape
+    expected = [[0, T, k] for k in range(shape[1])] if name != "cells" else [[0, T, 0], [T, 2 * T, 0]]
+    assert groups.zero_sums.tolist() == expected
+    point = {k: RNG.normal(size=v.shape) for k, v in model_of_table(name).initial_point().items()}
+    theta = found.data.coordinates.theta(point)
+    for start, end, k in groups.zero_sums:
+        assert abs(theta[groups.own[start:end, k]].sum()) < 1e-12
+    back = found.data.coordinates.point(point, theta)
+    for k, value in point.items():
+        assert back[k] == pytest.approx(value)
+
+
+def law_of_table(n_axes):
+    """Mean and sd of the log sd and of the first cell of each row of a table, read by cells."""
+    of_rows = np.eye(2) if n_axes == 1 else np.array([[1.0], [-1.0]]) / np.sqrt(2)
+    free = np.kron(of_rows, FREE)
+    design = np.column_stack([np.ones(N), free[SEX * T + LEVEL]])
+    log_weights, firsts, seconds = [], [], []
+    for a in SCALES:
+        prior = np.r_[1 / 25, np.full(free.shape[1], np.exp(-2 * a))]
+        covariance = np.linalg.inv(np.diag(prior) + design.T @ design)
+        mean = covariance @ design.T @ Y_OF_TABLE
+        log_det = np.linalg.slogdet(covariance)[1] / 2 - free.shape[1] * a
+        log_weights.append(-((a + 1) ** 2) / 2 + log_det + Y_OF_TABLE @ design @ mean / 2)
+        firsts.append(np.r_[a, free[[0, T]] @ mean[1:]])
+        seconds.append(firsts[-1] ** 2 + np.r_[0, np.diag(free[[0, T]] @ covariance[1:, 1:] @ free[[0, T]].T)])
+    weight = np.exp(np.array(log_weights) - max(log_weights))
+    weight /= weight.sum()
+    mean = weight @ np.array(firsts)
+    return mean, np.sqrt(weight @ np.array(seconds) - mean**2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["cells", "cells, two axes"])
+def test_table_has_the_law_of_linear_algebra(name):
+    """The law of the table that sums to zero along the other number of axes is the negative control."""
+    posterior, n_axes = sampled(model_of_table(name)), READ[name][1]
+    x = (posterior["x"] * np.exp(posterior["log_sd"])).transpose("chain", "draw", ...).to_numpy()
+    columns = [posterior["log_sd"].to_numpy(), x[:, :, 0, 0], x[:, :, 1, 0]]
+
+    def largest(law):
+        return max(np.abs(moment_z(column, *of)).max() for column, *of in zip(columns, *law, strict=True))
+
+    assert largest(law_of_table(n_axes)) < MAX_Z
+    assert largest(law_of_table(3 - n_axes)) > MAX_Z
+
+
+def test_many_sums_of_few_cells_are_groups_with_their_own_coordinates():
+    """A table of more sums than entries in each has its rows as groups."""
+    with pm.Model() as model:
+        u = pm.ZeroSumNormal("u", scale(), shape=(T, 2))
+        pm.Normal("y", u[LEVEL, SEX], 1, observed=Y)
+    groups = read_groups(model).groups
+    assert groups.own.shape == (T, 1)
+    assert len(groups.zero_sums) == 0
+
+
+def test_sums_of_a_table_read_otherwise_are_refused_with_what_is_taken():
     """The message does not advise the distribution that the user has written."""
     with pm.Model() as model:
         u = pm.ZeroSumNormal("u", scale(), shape=(T, STORES), n_zerosum_axes=2)
-        pm.Normal("y", read(u), 1, observed=Y)
-    with pytest.raises(pma.GroupsNotFoundError, match="where it has one axis.*another prior"):
+        pm.Normal("y", pm.math.exp(u)[LEVEL, STORE], 1, observed=Y)
+    with pytest.raises(pma.GroupsNotFoundError, match="where it has one axis or two.*another prior"):
         read_groups(model)
