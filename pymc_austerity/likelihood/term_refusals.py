@@ -12,7 +12,7 @@ from pymc.model import Model
 from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.basic import AllocDiag, ExtractDiag
+from pytensor.tensor.basic import AllocDiag, ExtractDiag, Join
 from pytensor.tensor.pad import Pad
 from pytensor.tensor.random.type import RandomGeneratorType
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
@@ -183,6 +183,14 @@ def said_of_part(variables: Sequence[Variable], n_rows: int, stop: Iterable[Vari
                 "rows are padded inside the model (pt.pad), which moves them past each other. Pad arrays outside the "
                 "model, so that each has an entry for each row"
             )
+        if var.owner is not None and isinstance(var.owner.op, Join):
+            lengths = [v.type.shape[0] for v in var.owner.inputs if v.type.ndim]  # PyTensor 2 has the axis there
+            if None not in lengths and 1 not in lengths and sum(lengths) == n_rows:
+                return (
+                    f"its rows are put together from parts of {' and '.join(map(str, lengths))} rows inside the model "
+                    "(as in pt.concatenate), and a batch has rows of each. Put the arrays together outside the model, "
+                    "so that each has an entry for each row, and where the parts differ write pt.switch(of_first, a, b)"
+                )
         if var.owner is not None and isinstance(var.owner.op, ExtractDiag) and is_product(var.owner.inputs[0].owner):
             return (
                 "the diagonal of a product of matrices is taken (as in pt.diag(A @ B)), which multiplies every row "

@@ -419,6 +419,10 @@ def test_entries_that_are_repeated_are_to_be_indexed():
     ("define", "said"),
     [
         (normal(lambda: pt.pad(pt.as_tensor(X[:-1]) @ beta(), (1, 0))), "rows are padded inside the model"),
+        (
+            normal(lambda: pt.concatenate([X[:9] @ (b := beta()), X[9:, :2] @ b[:2]])),
+            "put together .* of 9 and 31 rows",
+        ),
         (potential(lambda: -0.5 * (b := beta()) @ (X.T @ X) @ b + b @ (X.T @ Y)), "as a Gram matrix"),
         (normal(lambda: pt.diag(pm.Data("x", X) @ XT) * beta(1)), r"Write \(A \* B.T\).sum\(axis=1\)"),
         (normal(lambda: pt.diag(pm.Data("w", X[:, 0])) @ (X @ beta())), "Multiply by the entries themselves"),
