@@ -17,6 +17,7 @@ from pymc.model import Model
 from pytensor.graph.basic import Apply, Variable, equal_computations
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors, toposort
+from pytensor.scalar import Add, Sub
 from pytensor.tensor.basic import Join
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Dot
@@ -70,8 +71,18 @@ def effects_read(model: Model, with_zero_sums: bool = True) -> list[EffectsRead]
     above = set(ancestors([of.effects for (of, *_) in by_group], blockers=model.basic_RVs))
     others = [rv for rv in unbounded if rv not in above]
     whole = [of for rv in others if (of := _read_whole(rv, set(model.free_RVs), clients, terms)) is not None]
-    affine = {of[0].read: of for of in (*by_group, *([of] for of in whole))}
+    affine = {of[0].read: of for of in (*by_group, *([of] for of in whole)) if not _may_be_left_out(model, of[0])}
     return list(filter(sums_are_few, _each_its_source(_with_shapes(model, list(affine.values())))))
+
+
+def _may_be_left_out(model: Model, of: EffectsRead) -> bool:
+    """Whether effects are multiplied by whole numbers of the model: where these are 0 there is no way back to z."""
+    nodes = nodes_between(of.source, of.effects)
+    computed = {of.source, *(var for node in nodes for var in node.outputs)}
+    others = [node for node in nodes if not isinstance(getattr(node.op, "scalar_op", None), Add | Sub)]
+    beside = [var for node in others for var in node.inputs if var not in computed]
+    above = ancestors(beside, blockers=model.basic_RVs)
+    return any(var in model.free_RVs and not var.type.dtype.startswith("float") for var in above)
 
 
 def distinct(read: Sequence[EffectsRead]) -> list[EffectsRead]:

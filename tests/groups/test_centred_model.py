@@ -278,6 +278,22 @@ def in_two_products():
     return tau * z[GROUP] + (z[GROUP] * X) ** 2
 
 
+def in_the_model_or_not():
+    return X[:, None] * np.ones(G) @ (pm.Bernoulli("in", 0.5, shape=G) * pm.Normal("z", shape=G))
+
+
+def groups_in_the_model_or_not():
+    return (pm.HalfNormal("tau") * pm.Bernoulli("in", 0.5, shape=G) * pm.Normal("z", shape=G))[GROUP]
+
+
+def beside_a_whole_number():
+    return offset() + 0.1 * pm.Poisson("k", 3.0)
+
+
+def test_whole_numbers_stay_what_they_are_beside_effects():
+    assert centred_model.centred_model(model_of(beside_a_whole_number)).replaced == {"z": 0}
+
+
 def times_a_loading(start):
     return pm.Normal("loading", initval=start) * pm.Normal("z", shape=G)[GROUP]
 
@@ -289,7 +305,12 @@ def test_a_loading_that_starts_at_zero_is_warned_of():
     assert read_groups(model_of(lambda: times_a_loading(1.0))).data.coordinates.replaced == ("z",)
 
 
-@pytest.mark.parametrize("predictor", [centred, entries_of_centred, not_of_normal_support, in_two_products])
+STAY = [
+    centred, entries_of_centred, not_of_normal_support, in_two_products, in_the_model_or_not, groups_in_the_model_or_not
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("predictor", STAY)
 def test_other_models_stay_what_they_are(predictor):
     model = model_of(predictor)
     assert centred_model.centred_model(model) is None
