@@ -136,10 +136,10 @@ def by_zero_sum(
     n, size = of.source_shape[axis], int(np.prod(of.source_shape)) // of.source_shape[axis]
     by_cell = isinstance(of.index, tuple) and not both
     # The entries of a group that sum to zero themselves are made of one number fewer, along orthonormal directions.
-    inside = pt.constant(np.linalg.svd(np.ones((1, size)))[2][1:]) if both else pt.eye(size)
+    inside = pt.constant(np.linalg.svd(np.ones((1, size)))[2][1:]) if both else None
     new = pt.TensorType("float64", (n * size,) if by_cell else (n, size - both) if in_table else (n,))(source.name)
     by_group = new.reshape((size, n)).T if by_cell else new.reshape((n, -1))
-    u = pt.moveaxis(by_group @ inside, 0, axis) if in_table else new
+    u = pt.moveaxis(by_group @ inside if both else by_group, 0, axis) if in_table else new
     (times,) = graph_replace([of.effects], {source: pt.ones(of.source_shape)}, strict=False)
     slope, (_, _, scale, _) = times[(..., *[slice(1)] * source.owner.op.ndim_supp)], source.owner.inputs
     sd = slope * scale  # the same for all groups
@@ -148,16 +148,18 @@ def by_zero_sum(
     by_row = {}
     for of in read:
         if isinstance(of.index, tuple):
-            of_group = pt.moveaxis(u, axis, 0)[of.index[axis], of.index[1 - axis]]
-            by_row[of.read] = new[number_of_cell(of.index, (size, n))] if by_cell else of_group
+            at = of.index[axis], of.index[1 - axis]
+            by_row[of.read] = (
+                (new[at[0]] * inside.T[at[1]]).sum(axis=1) if both else new[number_of_cell(at[::-1], (size, n))]
+            )
         elif of.table is not None:
             (table,) = graph_replace([of.table], {of.effects: u}, strict=False)
             by_row[of.read] = pt.moveaxis(table[of.index], 0, of.axis)
         else:
             by_row[of.read] = new if of.index is None else new[of.index]
-    effects = pt.moveaxis(of.effects, axis, 0) @ inside.T if in_table else of.effects
+    effects = pt.moveaxis(of.effects, axis, 0) if in_table else of.effects
     return (
-        effects.T.flatten() if by_cell else effects,
+        effects.T.flatten() if by_cell else effects @ inside.T if both else effects,
         new,
         u / slope,
         log_prior.T.flatten() if by_cell else log_prior.sum(axis=1),
