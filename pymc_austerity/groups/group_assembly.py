@@ -13,8 +13,10 @@ from pymc_austerity.groups.group_costs import choose_carried_rows, rest_of_draw
 from pymc_austerity.groups.group_decider import GroupDecider, complete_decider
 from pymc_austerity.groups.group_density import check_groups
 from pymc_austerity.groups.group_model import GroupModel
-from pymc_austerity.groups.group_preparation import PreparedGroups, prepare_groups, weigh_groups
+from pymc_austerity.groups.group_preparation import prepare_groups, weigh_groups
+from pymc_austerity.groups.group_search import GroupSearch
 from pymc_austerity.groups.grouping import Groups
+from pymc_austerity.groups.prepared_groups import PreparedGroups
 from pymc_austerity.likelihood import Density, ModelData
 from pymc_austerity.progress import Phases
 from pymc_austerity.rows import Weighted
@@ -58,7 +60,8 @@ def _learn(
     data: ModelData, model: GroupModel, test: AcceptanceTest | None, progressbar: bool
 ) -> tuple[PreparedGroups, AcceptanceTest]:
     """Learn from all rows, and say how the carried move is decided."""
-    found = prepare_groups(data, model)
+    search = GroupSearch.of(data, model)
+    found = prepare_groups(search)
     if found.nothing_left:
         return found, ScalableSubsampling() if test is None else test
     if test is not None and test.reads is Reads.BY_BOUNDS and found.bounds is None:
@@ -72,5 +75,5 @@ def _learn(
     if test.reads.a_part and test.reads is not Reads.BY_BOUNDS:
         with suppress(NeedsDistinctRowsError):  # of a test that reads each row once
             test.with_replacement()
-            found = weigh_groups(found, data, model, Weighted().floor, progressbar)
+            found = weigh_groups(found, search, Weighted().floor, progressbar)
     return found, test

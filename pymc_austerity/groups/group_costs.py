@@ -5,7 +5,7 @@ The noise of n rows has a variance of V/n, which leaves 2Φ(−√(V/n)/2) of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from scipy.special import log_ndtr
 from pymc_austerity.acceptance import AcceptanceTest, NoisePenalty, ScalableSubsampling
 from pymc_austerity.groups.group_bounds import GroupBounds, rows_of_refresh, spans_of_move
 from pymc_austerity.groups.group_expansion import GroupExpansion
-from pymc_austerity.rows import Rows
+from pymc_austerity.groups.group_search import GroupSearch
 
 #: Rows whose remainders are looked at.
 _SAMPLED = 8192
@@ -42,21 +42,18 @@ class GroupCosts(NamedTuple):
 
 
 def estimate_costs(
-    remainders: Callable[..., tuple[np.ndarray, np.ndarray]],
+    search: GroupSearch,
     moves: Sequence[tuple[np.ndarray, np.ndarray]],
     e: GroupExpansion,
     bounds: GroupBounds | None,
-    rows: Rows,
 ) -> GroupCosts:
-    """Estimate what the moves of groups read, from θ′ and θ of typical carried moves.
-
-    `remainders` returns those of rows at both ends; `rows` are sorted by the groups of the first factor.
-    """
+    """Estimate what the moves of groups read, from θ′ and θ of typical carried moves."""
+    rows = search.rows
     numbers = np.sort(np.random.default_rng(1974).choice(len(rows), min(_SAMPLED, len(rows)), replace=False))
     batch, n_each = rows.take(numbers).arrays, len(rows) / numbers.size
     changes = []
     for theta_new, theta in moves:
-        new, old = remainders(theta_new, theta, batch)
+        new, old = search.remainders(theta_new, theta, e.centre, batch)
         with np.errstate(invalid="ignore"):  # a row that is impossible at both points
             changes.append(np.nan_to_num(new - old, nan=0.0, posinf=0.0, neginf=0.0))
     sizes = np.sqrt(np.mean(np.square(changes), axis=0))

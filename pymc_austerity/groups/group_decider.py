@@ -26,7 +26,7 @@ from pymc_austerity.groups.group_parts import (
     reach_by_group,
     without_reach,
 )
-from pymc_austerity.groups.group_preparation import PreparedGroups
+from pymc_austerity.groups.prepared_groups import PreparedGroups
 from pymc_austerity.groups.shared_move import shared_state
 from pymc_austerity.groups.tied_move import tied_state
 from pymc_austerity.interrupts import uninterrupted

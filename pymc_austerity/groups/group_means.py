@@ -13,13 +13,8 @@ import numpy as np
 from scipy import optimize
 
 from pymc_austerity.groups.group_expansion import GroupExpansion
-from pymc_austerity.groups.group_mode import (
-    GroupCentre,
-    GroupModeError,
-    GroupSearch,
-    curved_down,
-    limited_step,
-)
+from pymc_austerity.groups.group_mode import GroupCentre, GroupModeError, curved_down, limited_step, normal_law
+from pymc_austerity.groups.group_search import GroupSearch
 from pymc_austerity.groups.group_steering import antithetic, average
 from pymc_austerity.interrupts import uninterrupted
 
@@ -67,7 +62,7 @@ def find_means(search: GroupSearch) -> tuple[GroupCentre, GroupCentre]:
             passes = 1 + 2 * rounds * len(points)
             if not np.isfinite(search.condition(here.centre, here).log_det):
                 raise GroupModeError(_NOT_FINITE)
-            centre = GroupCentre(search.expand(here.centre), *search.normal_law(here, 0.0), passes)
+            centre = GroupCentre(search.expand(here.centre), *normal_law(search, here, 0.0), passes)
             return centre, centre._replace(expansion=here)
     raise GroupModeError(f"The search for the means of the effects took more than {rounds} rounds.")
 
@@ -120,8 +115,7 @@ def _mode_of_shared(search: GroupSearch, cloud: list[np.ndarray], e: GroupExpans
         for at in cloud:
             moved = at.copy()
             moved[e.shared] += step
-            prior = uninterrupted(search.model.density.log_prior, moved, search.data.others0, *search.data.fixed)
-            value += float(prior[0]) / len(cloud)
+            value += search.log_prior(moved) / len(cloud)
         return -value if np.isfinite(value) else 1e300
 
     start = np.zeros(e.shared.size)

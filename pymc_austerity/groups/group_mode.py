@@ -5,20 +5,14 @@ The joint mode of a centred hierarchy lies at a scale of zero; the mode of the m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize
 
 from pymc_austerity.cholesky import cholesky_of
-from pymc_austerity.groups.group_conditional import Conditional
 from pymc_austerity.groups.group_expansion import GroupExpansion
-from pymc_austerity.groups.group_model import GroupModel
-from pymc_austerity.groups.group_pass import Membership
-from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.likelihood import ModelData
-from pymc_austerity.rows import Rows
+from pymc_austerity.groups.group_search import GroupSearch
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: Passes over all rows after which the search gives up.
@@ -54,42 +48,6 @@ class GroupCentre(NamedTuple):
     mean: np.ndarray  # (P,): mode of the marginal of φ
     factor: np.ndarray  # (P, P): lower Cholesky factor of its covariance
     passes: int  # passes over all rows
-
-
-@dataclass(frozen=True, eq=False)
-class GroupSearch:
-    """A model with its rows, expanded around one point after the other."""
-
-    data: ModelData
-    rows: Rows  # sorted by group
-    member: Membership  # of these rows
-    model: GroupModel
-
-    def expand(self, theta: np.ndarray) -> GroupExpansion:
-        """Return the expansion of the rows of all groups around θ."""
-        return self.model.group_pass(theta, self.data.others0, self.data.fixed, self.rows, self.member)
-
-    def condition(self, theta: np.ndarray, expansion: GroupExpansion) -> Conditional:
-        """Return the normal approximation of all groups given the φ in θ."""
-        return self.model.condition(theta, self.data.others0, self.data.fixed, expansion)
-
-    def objective(self, expansion: GroupExpansion) -> float:
-        """Return the log posterior at the centre of an expansion, with Laplace's factor for its groups."""
-        at = (expansion.centre, self.data.others0)
-        prior = float(uninterrupted(self.model.density.log_prior, *at, *self.data.fixed)[0])
-        value = prior + self.model.group_pass.value(*at, self.data.fixed, self.rows)
-        return value + self.condition(expansion.centre, expansion).log_det
-
-    def at(self, phi: np.ndarray, expansion: GroupExpansion) -> tuple[float, np.ndarray]:
-        """Return the logarithm of the surrogate's marginal, and θ with all groups at their means."""
-        value, theta = self.model.marginal(phi, self.data.others0, self.data.fixed, expansion)
-        return (value, theta) if np.isfinite(value) else (-np.inf, theta)
-
-    def normal_law(self, expansion: GroupExpansion, reach: float = _FAR) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mode of the surrogate's marginal within reach of the centre, and the factor of its covariance."""
-        scale = _axis_scales(self, expansion)
-        phi = _surrogate_mode(self, expansion, scale, reach)
-        return phi, _covariance_factor(self, expansion, phi, scale)
 
 
 def find_group_centre(search: GroupSearch) -> GroupCentre:
@@ -165,6 +123,13 @@ def limited_step(
     step = np.clip(wanted, -radius * unit, radius * unit)
     step[tied] = wanted[tied] * min(1.0, radius / (np.abs(wanted) / unit)[tied].max(initial=radius))
     return step, float((np.abs(step) / unit).max())
+
+
+def normal_law(search: GroupSearch, expansion: GroupExpansion, reach: float = _FAR) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mode of the surrogate's marginal within reach of the centre, and the factor of its covariance."""
+    scale = _axis_scales(search, expansion)
+    phi = _surrogate_mode(search, expansion, scale, reach)
+    return phi, _covariance_factor(search, expansion, phi, scale)
 
 
 def _axis_scales(search: GroupSearch, expansion: GroupExpansion) -> np.ndarray:

@@ -85,10 +85,6 @@ class GroupPass:
         self._rows = compile_part(inputs, [rows], **options)
         self.derivatives = compile_part([first, second, *inputs], outputs, **options)
 
-    def value(self, theta: np.ndarray, others: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows) -> float:
-        """Return Σ ℓ_i(θ)."""
-        return float(sum(terms.sum() for terms in self.rows(theta, others, fixed, rows)))
-
     def rows(
         self, theta: np.ndarray, others: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows
     ) -> Iterator[np.ndarray]:

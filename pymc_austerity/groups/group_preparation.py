@@ -5,35 +5,30 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from pymc_austerity.bounds import NoRemainderBoundError
 from pymc_austerity.cholesky import NoFactorError
-from pymc_austerity.groups.by_group_bounds import draws_nothing
 from pymc_austerity.groups.crossed_means import find_tangent
-from pymc_austerity.groups.group_bounds import GroupBounds, find_group_bounds, no_bounds
+from pymc_austerity.groups.group_bounds import find_group_bounds, no_bounds
 from pymc_austerity.groups.group_conditional import Conditional
 from pymc_austerity.groups.group_costs import GroupCosts, estimate_costs
 from pymc_austerity.groups.group_expansion import GroupExpansion, own_changes, with_known_scale, with_shared
 from pymc_austerity.groups.group_means import find_means, is_curved
-from pymc_austerity.groups.group_mode import GroupCentre, GroupModeError, GroupSearch, find_group_centre
-from pymc_austerity.groups.group_model import GroupModel
-from pymc_austerity.groups.group_pass import Membership, chunks, membership
+from pymc_austerity.groups.group_mode import GroupCentre, GroupModeError, find_group_centre
+from pymc_austerity.groups.group_pass import chunks
+from pymc_austerity.groups.group_search import GroupSearch
 from pymc_austerity.groups.group_shifts import find_shifts
 from pymc_austerity.groups.group_steering import steer_groups
 from pymc_austerity.groups.group_tails import GroupTails, find_tails
-from pymc_austerity.groups.grouping import Groups
-from pymc_austerity.groups.nested_shifts import Nested, find_nested
+from pymc_austerity.groups.nested_shifts import find_nested
+from pymc_austerity.groups.prepared_groups import PreparedGroups, rows_of_groups
 from pymc_austerity.groups.shared_steps import SharedSteps, find_shared_steps
-from pymc_austerity.groups.turns import Turns, find_turns
-from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.likelihood import Density, ModelData
+from pymc_austerity.groups.turns import find_turns
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy import Expansion, check_order, remainder_sizes
-from pymc_austerity.rows import Rows
-from pymc_austerity.rows.weighted import AliasTable, row_table
+from pymc_austerity.rows.weighted import row_table
 
 #: Carried moves by whose remainders rows are weighed.
 _TYPICAL_MOVES = 4
@@ -45,118 +40,40 @@ _MUCH = 0.6
 _CHECKED, _RELATIVE_ERROR = 3, 1e-6
 
 
-class PreparedGroups(NamedTuple):
-    """What a step keeps of its preparation: arrays only, so that it travels to other processes."""
-
-    rows: Rows  # a copy of the data, sorted by the groups of the first factor
-    order: np.ndarray  # uint32 or int64 (N,): what these rows are numbered in the model
-    #: int64 (G + 1,): where the rows of each group begin, and N times the number of factors.  Where rows read several
-    #: groups of a factor it begins with N.
-    start: np.ndarray
-    #: uint32 or int64 ((F - 1) N,): the rows in the order of the groups of all other factors, one factor after the
-    #: other: row number n of those that `start` counts is n where that is below N, and ``places[n - N]`` beyond.
-    places: np.ndarray
-    expansion: GroupExpansion  # what the test leaves out of the rows
-    steering: GroupExpansion  # what proposals take the rows for
-    #: (P,) and (P, P): normal approximation of the marginal of φ.
-    mean: np.ndarray
-    factor: np.ndarray
-    table: AliasTable | None  # row weights of the carried move, where its test reads a part of the rows
-    shifts: np.ndarray  # (S, D): directions along which no row changes
-    nested: Nested  # effects that are moved against those nested in them
-    turns: Turns  # which groups are refreshed together
-    steps: SharedSteps  # how φ moves on the surrogate
-    tails: GroupTails  # how groups are proposed that are far from normal given φ
-    #: On what the expansion leaves of the rows; None where none are known, or too many rows would be read by them.
-    bounds: GroupBounds | None
-    costs: GroupCosts | None  # rows that the moves read; None where the rows are not expanded
-    without_bounds: str  # why there are none
-    passes: float  # passes over all rows, a derivative of each counted as one
-    #: Whether the quadratic that steers leaves so much of all rows that the law of φ has to be learnt while tuning.
-    rough: bool = False
-
-    @property
-    def nothing_left(self) -> bool:
-        """Whether sums over the rows of groups say all that the rows do, so that there is none to draw."""
-        return self.bounds is not None and draws_nothing(self.bounds.table)
-
-    def draw_shared(self, rng: np.random.Generator, width: float = 1.0) -> np.ndarray:
-        """Return a draw of φ from the normal approximation, or one from a wider one."""
-        return self.mean + width * self.factor @ rng.standard_normal(self.mean.size)
-
-    def rows_of(self, g: int) -> np.ndarray:
-        """Return the numbers of the rows of a group."""
-        places, n_rows = slice(self.start[g], self.start[g + 1]), len(self.rows)
-        if places.start < n_rows:
-            return np.arange(places.start, places.stop)
-        return self.places[places.start - n_rows : places.stop - n_rows]
-
-
-def sort_by_group(groups: Groups, rows: Rows) -> tuple[Rows, Membership, np.ndarray]:
-    """Return a copy of the rows in which those of a group lie together, their groups, and their numbers before."""
-    of_rows = groups.of_rows(rows.arrays)
-    order = np.argsort(of_rows[0], kind="stable")
-    return rows.take(order), membership(of_rows[:, order]), order.astype(_whole(len(order)))
-
-
-def _whole(n_rows: int) -> type:
-    return np.uint32 if n_rows < 2**32 else np.int64
-
-
-def _rows_of_groups(member: Membership, groups: Groups) -> tuple[np.ndarray, np.ndarray]:
-    """Return `start` and `places`, see `PreparedGroups`."""
-    of_rows, n_groups = member.of_rows, len(groups.own)
-    n_rows = of_rows.shape[1]
-    if len(of_rows) > len(groups.tied):  # rows of some groups do not lie together: all of them are numbered by places
-        of_groups, numbers = np.divmod(np.unique(of_rows * n_rows + np.arange(n_rows)), n_rows)
-        start = n_rows + np.concatenate([[0], np.cumsum(np.bincount(of_groups, minlength=n_groups))])
-        return start, numbers.astype(_whole(n_rows))
-    start = np.concatenate([[0], np.cumsum(np.bincount(of_rows.ravel(), minlength=n_groups))])
-    orders = [np.argsort(of, kind="stable") for of in of_rows[1:]]
-    return start, np.concatenate([np.empty(0), *orders]).astype(_whole(n_rows))
-
-
-def prepare_groups(data: ModelData, model: GroupModel) -> PreparedGroups:
-    """Sort the rows, find the centre, expand all groups there, and find bounds on what that leaves.
+def prepare_groups(search: GroupSearch) -> PreparedGroups:
+    """Find the centre, expand all groups there, and find bounds on what that leaves.
 
     Raises GroupModeError where no centre is found, or the derivatives of the likelihood fail their check.
     """
-    at = data.others0, data.fixed
-    rows, member, order = sort_by_group(model.groups, data.rows)
-    start, places = _rows_of_groups(member, model.groups)
-    search = GroupSearch(data, rows, member, model)
+    model = search.model
     centre, steered, rough = _find_centre(search)
     expansion = centre.expansion
     if model.row_scale is not None:
-        expansion = with_known_scale(expansion, model.row_scale, rows.n_table)
+        expansion = with_known_scale(expansion, model.row_scale, search.rows.n_table)
         steered = centre._replace(expansion=expansion)
     steering = _with_tangent(search, steered)
     shifts, nested = find_shifts(search, expansion.centre), find_nested(search, expansion.centre)
     n_directions = len(model.group_pass.directions()[1])
     passes = steered.passes * (1 + n_directions * (n_directions + 1) / 2) + n_directions + 4 * len(shifts)
     passes += 5 * expansion.own.shape[1]
+    start, places = rows_of_groups(search.member, model.groups)
     learnt = steering, steered.mean, steered.factor
     found = PreparedGroups(
-        rows, order, start, places, expansion, *learnt, None, shifts, nested,
+        search.rows, search.order, start, places, expansion, *learnt, None, shifts, nested,
         find_turns(expansion, model.groups.moves_together), _shared_steps(search, *learnt),
         _find_tails(search, steering, steered.mean), None, None, "", passes, rough,
     )  # fmt: skip
     if not model.expands:
         return found._replace(without_bounds="the test decides on rows as they are")
-    moves = _typical_moves(found, model, data)
+    moves = _typical_moves(found, search)
     if model.row_scale is not None:
-        _check_sums(found, model, moves[0], at)
+        _check_sums(found, search, *moves[0])
         nothing = GroupCosts(0.0, 0.0, 0.0, 0.0, 0.0)
         return found._replace(bounds=no_bounds(*expansion.cross.shape), costs=nothing, passes=passes + 2)
-    _check_order(found, model.seen, moves[0][1], data.fixed)
-    _check_groups(found, model, moves[0], at)
-    found = _with_bounds(found, model, data)
-    e = found.expansion
-
-    def remainders(new: np.ndarray, old: np.ndarray, batch: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
-        return uninterrupted(model.seen.both_sides, new, old, data.others0, e.centre, *data.fixed, *batch)
-
-    return found._replace(costs=estimate_costs(remainders, moves, e, found.bounds, found.rows))
+    _check_order(found, search, moves[0][1])
+    _check_groups(found, search, *moves[0])
+    found = _with_bounds(found, search)
+    return found._replace(costs=estimate_costs(search, moves, expansion, found.bounds))
 
 
 def _find_centre(search: GroupSearch) -> tuple[GroupCentre, GroupCentre, bool]:
@@ -188,8 +105,7 @@ def _shared_steps(search: GroupSearch, e: GroupExpansion, mean: np.ndarray, fact
 
 def _find_tails(search: GroupSearch, e: GroupExpansion, mean: np.ndarray) -> GroupTails:
     """Look at the laws of all groups at the centre of φ, those of one factor where all others are at their means."""
-    model, at, rows = search.model, (search.data.others0, search.data.fixed), search.rows
-    theta = search.at(mean, e)[1]
+    model, theta = search.model, search.at(mean, e)[1]
     factor = np.tril(search.condition(theta, e).factor)
     absent = np.arange(e.own.shape[1]) >= e.size[:, None]
     factor[absent[:, :, None] & np.eye(e.own.shape[1], dtype=bool)] = 1.0
@@ -206,23 +122,24 @@ def _find_tails(search: GroupSearch, e: GroupExpansion, mean: np.ndarray) -> Gro
             moved, some = theta.copy(), slice(first, last)
             of_group = np.arange(e.own.shape[1]) < e.size[some, None]
             moved[e.own[some][of_group]] += x * inverse[some, :, k][of_group]
-            of_rows = np.concatenate(list(model.group_pass.rows(moved, *at, rows)))
+            of_rows = np.concatenate(list(search.terms(moved)))
             members = search.member.of_rows[model.groups.factors.index(f)]
             found[some] = np.bincount(members, of_rows, len(e.own))[some]
-            found[some] += model.prior.terms(moved, at[0], *at[1])[0][some]
+            found[some] += model.prior.terms(moved, search.data.others0, *search.data.fixed)[0][some]
         return found
 
     return find_tails(log_law, np.where(np.repeat(apart, np.diff(e.first)), e.size, 0), e.own.shape[1])
 
 
-def _with_bounds(found: PreparedGroups, model: GroupModel, data: ModelData) -> PreparedGroups:
+def _with_bounds(found: PreparedGroups, search: GroupSearch) -> PreparedGroups:
+    model, fixed = search.model, search.data.fixed
     if len(model.groups.factors) > len(model.groups.tied):
         return found._replace(without_bounds="rows read several groups of one factor")
     e, shared = found.expansion, (found.mean, found.factor)
-    factor = _apart_from_others(model.condition(e.centre, data.others0, data.fixed, e), e)
+    factor = _apart_from_others(search.condition(e.centre, e), e)
     order = found.start, found.places
     try:
-        bounds = find_group_bounds(model.likelihood, e, factor, shared, data.fixed, found.rows, order, _WORTH)
+        bounds = find_group_bounds(model.likelihood, e, factor, shared, fixed, found.rows, order, _WORTH)
     except (NoRemainderBoundError, NoFactorError) as reason:
         return found._replace(without_bounds=str(reason))
     return found._replace(bounds=bounds, passes=found.passes + 1)
@@ -240,24 +157,23 @@ def _apart_from_others(given: Conditional, e: GroupExpansion) -> np.ndarray:
     return factor
 
 
-def weigh_groups(
-    found: PreparedGroups, data: ModelData, model: GroupModel, floor: float, progressbar: bool
-) -> PreparedGroups:
+def weigh_groups(found: PreparedGroups, search: GroupSearch, floor: float, progressbar: bool) -> PreparedGroups:
     """Weigh the rows for a carried move that reads some of them."""
-    moves, rows, centre = _typical_moves(found, model, data), found.rows, found.expansion.centre
+    moves, rows, centre = _typical_moves(found, search), found.rows, found.expansion.centre
+    seen, data = search.model.seen, search.data
     with setup_progress(progressbar) as progress:
         task = progress.add_task("Row weights", total=len(rows), what=f"{len(rows):,} rows")
         advance = partial(progress.advance, task)
-        sizes = remainder_sizes(model.seen.both_sides, moves, data.others0, centre, data.fixed, rows, advance)
+        sizes = remainder_sizes(seen.both_sides, moves, data.others0, centre, data.fixed, rows, advance)
     return found._replace(table=row_table(sizes, floor), passes=found.passes + 1)
 
 
-def _typical_moves(found: PreparedGroups, model: GroupModel, data: ModelData) -> list[tuple[np.ndarray, np.ndarray]]:
+def _typical_moves(found: PreparedGroups, search: GroupSearch) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return θ′ and θ of some carried moves."""
-    rng, at, moves = np.random.default_rng(2023), (data.others0, data.fixed, found.steering), []
+    rng, moves = np.random.default_rng(2023), []
     for _ in range(_TYPICAL_MOVES):
-        z = rng.standard_normal(model.groups.own.shape)
-        new, old = (model.theta(found.draw_shared(rng), z, *at) for _ in range(2))
+        z = rng.standard_normal(search.model.groups.own.shape)
+        new, old = (search.theta(found.draw_shared(rng), z, found.steering) for _ in range(2))
         moves.append((new, old))
     return moves
 
@@ -275,26 +191,25 @@ def _with_tangent(search: GroupSearch, steered: GroupCentre) -> GroupExpansion:
     return e._replace(tangent=find_tangent(means, steered.mean, steered.factor))
 
 
-def _check_order(found: PreparedGroups, remainders: Density, theta: np.ndarray, fixed: tuple[np.ndarray, ...]) -> None:
+def _check_order(found: PreparedGroups, search: GroupSearch, theta: np.ndarray) -> None:
     """Check the order of the remainders."""
-    e = found.expansion
+    e, both_sides, fixed = found.expansion, search.model.seen.both_sides, search.data.fixed
     batch = tuple(a[:500] for a in found.rows.arrays)
     centre = Expansion(e.centre, e.read, e.shared_gradient, e.shared_hessian)
-    wrong = check_order(remainders.both_sides, centre, 2, theta - e.centre, fixed, batch, theta.size)
+    wrong = check_order(both_sides, centre, 2, theta - e.centre, fixed, batch, theta.size)
     if wrong is not None:
         raise GroupModeError(f"The derivatives of the likelihood fail their check: {wrong}.")
 
 
-def _check_groups(found: PreparedGroups, model: GroupModel, pair: tuple[np.ndarray, np.ndarray], at: Any) -> None:
+def _check_groups(found: PreparedGroups, search: GroupSearch, theta_new: np.ndarray, theta: np.ndarray) -> None:
     """Check that what is known of a group's sum is what the remainders leave out."""
-    (theta_new, theta), (others, fixed), e = pair, at, found.expansion
-    sizes = np.diff(found.start)
-    for g in np.argsort(-sizes, kind="stable")[:_CHECKED]:
+    e = found.expansion
+    for g in np.argsort(-np.diff(found.start), kind="stable")[:_CHECKED]:
         moved = theta.copy()
         moved[e.own[g]] = theta_new[e.own[g]]
         batch = found.rows.take(found.rows_of(g)).arrays
-        new, old = model.density.both_sides(moved, theta, others, *fixed, *batch)
-        left_new, left = model.seen.both_sides(moved, theta, others, e.centre, *fixed, *batch)
+        new, old = search.both_sides(moved, theta, batch)
+        left_new, left = search.remainders(moved, theta, e.centre, batch)
         expected = ((new - left_new) - (old - left)).sum()
         known = own_changes(moved, theta, np.array([g]), e)[0]
         if abs(known - expected) > _RELATIVE_ERROR * (np.abs(new - old).sum() + np.abs(left).sum() + 1):
@@ -304,15 +219,14 @@ def _check_groups(found: PreparedGroups, model: GroupModel, pair: tuple[np.ndarr
             )
 
 
-def _check_sums(found: PreparedGroups, model: GroupModel, pair: tuple[np.ndarray, np.ndarray], at: Any) -> None:
+def _check_sums(found: PreparedGroups, search: GroupSearch, new: np.ndarray, old: np.ndarray) -> None:
     """Check that what is known of the sum over all rows is all that there is of it."""
-    _check_groups(found, model, pair, at)
-    (new, old), (others, fixed) = pair, at
+    _check_groups(found, search, new, old)
     expected, size = 0.0, 1.0
     for batch in chunks(found.rows):
-        rows_new, rows = model.density.both_sides(new, old, others, *fixed, *batch)
+        rows_new, rows = search.both_sides(new, old, batch)
         expected, size = expected + float((rows_new - rows).sum()), size + float(np.abs(rows_new - rows).sum())
-    known_sum = model.seen.known_sum
+    known_sum, others = search.model.seen.known_sum, search.data.others0
     known = known_sum(new, others, found.expansion) - known_sum(old, others, found.expansion)
     if not abs(known - expected) <= _RELATIVE_ERROR * size:
         raise GroupModeError(

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_austerity.groups.group_mode import GroupSearch
 from pymc_austerity.groups.group_pass import chunks
+from pymc_austerity.groups.group_search import GroupSearch
 from pymc_austerity.rows import Rows
 
 #: Points at which rows are looked at, their distance from the centre, and how far they go along a shift.
@@ -116,15 +116,11 @@ def _keeps_sums(direction: np.ndarray, search: GroupSearch) -> bool:
     return all(abs(steps.sum()) <= _RELATIVE_ERROR * np.abs(steps).sum() for steps in sums)
 
 
-def _log_prior(search: GroupSearch, theta: np.ndarray) -> float:
-    return float(search.model.density.log_prior(theta, search.data.others0, *search.data.fixed)[0])
-
-
 def _length(direction: np.ndarray, search: GroupSearch, theta: np.ndarray) -> float | None:
     """Return the standard deviation of the prior along a direction, or None where it has none."""
-    step, here = 1.0, _log_prior(search, theta)
+    step, here = 1.0, search.log_prior(theta)
     for _ in range(8):
-        sides = [_log_prior(search, theta + sign * step * direction) for sign in (1, -1)]
+        sides = [search.log_prior(theta + sign * step * direction) for sign in (1, -1)]
         curvature = 2 * here - sum(sides)
         if not curvature > 0 or not np.isfinite(curvature):
             step /= 4
@@ -137,11 +133,9 @@ def _length(direction: np.ndarray, search: GroupSearch, theta: np.ndarray) -> fl
 
 def rows_stay(search: GroupSearch, thetas: list[np.ndarray], direction: np.ndarray) -> bool:
     """Whether all rows stay as they are where θ moves along a direction."""
-    data = search.data
     for theta, step in zip(thetas, _STEPS, strict=True):
         for batch in chunks(search.rows):
-            at = (data.others0, *data.fixed, *batch)
-            new, old = search.model.density.both_sides(theta + step * direction, theta, *at)
+            new, old = search.both_sides(theta + step * direction, theta, batch)
             if not (np.abs(new - old) <= _RELATIVE_ERROR * (1 + np.abs(old)) * 10).all():
                 return False
     return True
@@ -154,7 +148,7 @@ def _whitened(directions: np.ndarray, search: GroupSearch, theta: np.ndarray) ->
     for i, one in enumerate(directions):
         for j, other in enumerate(directions[: i + 1]):
             corners = [(1, -1, 1), (-1, 1, 1), (1, 1, -1), (-1, -1, -1)]
-            total = sum(sign * _log_prior(search, theta + a * one + b * other) for a, b, sign in corners)
+            total = sum(sign * search.log_prior(theta + a * one + b * other) for a, b, sign in corners)
             curvature[i, j] = curvature[j, i] = total / 4
     try:
         return np.linalg.solve(np.linalg.cholesky(curvature), directions)

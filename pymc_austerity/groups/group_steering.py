@@ -12,8 +12,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from pymc_austerity.groups.group_expansion import GroupExpansion, grouped_sum
-from pymc_austerity.groups.group_mode import GroupCentre, GroupSearch
+from pymc_austerity.groups.group_mode import GroupCentre, normal_law
 from pymc_austerity.groups.group_pass import without_negative
+from pymc_austerity.groups.group_search import GroupSearch
 
 #: Points to average over, each with its mirror image, and how often the law that they are drawn from is renewed.
 _PAIRS, _ROUNDS = 4, 2
@@ -42,7 +43,7 @@ def steer_groups(search: GroupSearch, centre: GroupCentre) -> tuple[GroupCentre,
         passes += len(cloud.thetas)
         if not np.isfinite(averaged.hessian).all():
             break
-        found = GroupCentre(averaged, *search.normal_law(averaged), 0)
+        found = GroupCentre(averaged, *normal_law(search, averaged), 0)
         around = _cloud(search, found, rng)
         if not around.left < cloud.left:
             break
@@ -51,13 +52,11 @@ def steer_groups(search: GroupSearch, centre: GroupCentre) -> tuple[GroupCentre,
 
 
 def _cloud(search: GroupSearch, of: GroupCentre, rng: np.random.Generator) -> _Cloud:
-    e, at = of.expansion, (search.data.others0, search.data.fixed)
-    thetas, left = [], []
+    e, thetas, left = of.expansion, [], []
     shared, own = antithetic(rng, of.mean.size), antithetic(rng, e.own.size)
     for of_shared, of_own in zip(shared, own, strict=True):
-        theta = search.model.theta(of.mean + of.factor @ of_shared, of_own.reshape(e.own.shape), *at, e)
-        known = float(grouped_sum(theta, search.data.others0, e))
-        left.append(search.model.group_pass.value(theta, *at, search.rows) - known)
+        theta = search.theta(of.mean + of.factor @ of_shared, of_own.reshape(e.own.shape), e)
+        left.append(search.total(theta) - float(grouped_sum(theta, search.data.others0, e)))
         thetas.append(theta)
     return _Cloud(np.array(thetas), float(np.std(left)))
 

@@ -16,7 +16,7 @@ import numpy as np
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.group_density import group_derivatives_at, group_terms_at
-from pymc_austerity.groups.group_mode import GroupSearch
+from pymc_austerity.groups.group_search import GroupSearch
 from pymc_austerity.groups.group_shifts import POINTS, SPREAD, places_of, ratio_of_slopes, rows_stay
 from pymc_austerity.kernel import DECIDE, PROPOSE
 

@@ -12,6 +12,7 @@ from pymc_austerity.groups.group_model import GroupModel
 from pymc_austerity.groups.group_parts import RefreshOutcome
 from pymc_austerity.groups.group_preparation import prepare_groups
 from pymc_austerity.groups.group_refresh import build_refresh
+from pymc_austerity.groups.group_search import GroupSearch
 from pymc_austerity.groups.grouping import find_groups
 from pymc_austerity.groups.rows_of_draw import described
 from pymc_austerity.kernel import pack_generators
@@ -58,7 +59,7 @@ def learnt(request):
         request.param()
     data = read_model(model, model.value_vars, None, None)
     compiled = GroupModel(data.likelihood, find_groups(model, data), True, None)
-    return data, compiled, prepare_groups(data, compiled)
+    return data, compiled, prepare_groups(GroupSearch.of(data, compiled))
 
 
 def _changes_by_limits(learnt, bounds):

@@ -11,9 +11,8 @@ from scipy import stats
 
 import pymc_austerity as pma
 from pymc_austerity.groups.group_means import find_means, is_curved
-from pymc_austerity.groups.group_mode import GroupSearch
 from pymc_austerity.groups.group_model import GroupModel
-from pymc_austerity.groups.group_preparation import sort_by_group
+from pymc_austerity.groups.group_search import GroupSearch
 from pymc_austerity.groups.grouping import find_groups
 from pymc_austerity.likelihood import read_model
 
@@ -52,8 +51,7 @@ def search(prior):
     model = model_of(prior)
     data = read_model(model, model.value_vars, None, None)
     groups = find_groups(model, data)
-    rows, member, _ = sort_by_group(groups, data.rows)
-    return GroupSearch(data, rows, member, GroupModel(data.likelihood, groups, False, None))
+    return GroupSearch.of(data, GroupModel(data.likelihood, groups, False, None))
 
 
 @pytest.mark.parametrize("prior", ["a kink", "heavy tails"])

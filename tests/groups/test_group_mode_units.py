@@ -6,9 +6,9 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from pymc_austerity.groups.group_mode import GroupSearch, find_group_centre
+from pymc_austerity.groups.group_mode import find_group_centre
 from pymc_austerity.groups.group_model import GroupModel
-from pymc_austerity.groups.group_preparation import sort_by_group
+from pymc_austerity.groups.group_search import GroupSearch
 from pymc_austerity.groups.grouping import find_groups
 from pymc_austerity.likelihood import read_model
 
@@ -22,8 +22,7 @@ def centre(model):
     """Where the rows of the groups of a model are expanded."""
     data = read_model(model, model.value_vars, None, None)
     groups = find_groups(model, data)
-    rows, member, _ = sort_by_group(groups, data.rows)
-    return find_group_centre(GroupSearch(data, rows, member, GroupModel(data.likelihood, groups, False, None)))
+    return find_group_centre(GroupSearch.of(data, GroupModel(data.likelihood, groups, False, None)))
 
 
 @pytest.mark.parametrize("apart", [1.0, 1e-2, 1e-4, 1e-6])
@@ -57,8 +56,7 @@ def centre_of():
     def run(unit):
         pm.set_data({"y": Y * unit, "unit": unit}, model=model)
         now = read_model(model, model.value_vars, None, None)
-        rows, member, _ = sort_by_group(groups, now.rows)
-        found = find_group_centre(GroupSearch(replace(now, likelihood=data.likelihood), rows, member, compiled))
+        found = find_group_centre(GroupSearch.of(replace(now, likelihood=data.likelihood), compiled))
         return found.mean, found.factor
 
     return run

@@ -38,7 +38,7 @@ def _left(decider, e):
     at = decider.others, decider.fixed
     for _ in range(200):
         theta = decider.model.theta(prepared.draw_shared(rng), rng.standard_normal((G, 1)), *at, e)
-        rows = decider.model.group_pass.value(theta, *at, prepared.rows)
+        rows = sum(terms.sum() for terms in decider.model.group_pass.rows(theta, *at, prepared.rows))
         left.append(rows - grouped_sum(theta, decider.others, e))
     return np.std(left)
 

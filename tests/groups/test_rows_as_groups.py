@@ -7,7 +7,7 @@ import pytest
 import pymc_austerity as pma
 from pymc_austerity.groups import read_groups
 from pymc_austerity.groups.group_model import GroupModel
-from pymc_austerity.groups.group_preparation import sort_by_group
+from pymc_austerity.groups.group_search import GroupSearch
 from pymc_austerity.likelihood import NotRowWiseError
 
 #: Numbers of rows in another order.
@@ -39,8 +39,7 @@ def expansion_by_data():
 def expansion_of(found):
     """Return the expansion of the rows of groups around the start, and the groups that it is of."""
     model = GroupModel(found.data.likelihood, found.groups, True, None)
-    rows, member, _ = sort_by_group(found.groups, found.data.rows)
-    return model.group_pass(found.data.theta0, found.data.others0, found.data.fixed, rows, member)
+    return GroupSearch.of(found.data, model).expand(found.data.theta0)
 
 
 @pytest.mark.parametrize("written", OF_ROWS)

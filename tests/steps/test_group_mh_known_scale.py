@@ -15,6 +15,7 @@ from scipy import stats
 
 import pymc_austerity as pma
 from pymc_austerity.groups.group_preparation import prepare_groups
+from pymc_austerity.groups.group_search import GroupSearch
 from pymc_austerity.groups.rows_of_draw import described
 from pymc_austerity.likelihood import read_model
 
@@ -116,8 +117,8 @@ def test_an_expansion_that_follows_the_scale_wrongly_is_seen(step, law, wrong):
 @pytest.mark.parametrize("wrong", [{"power": -1.9}, {"slope": -0.99}], ids=str)
 def test_a_scale_that_was_misread_is_seen_before_sampling(model, step, wrong):
     compiled, data = step.decider.model, read_model(model, model.value_vars, None, None)
-    prepare_groups(data, compiled)
+    prepare_groups(GroupSearch.of(data, compiled))
     misread = copy(compiled)
     vars(misread)["row_scale"] = compiled.row_scale._replace(**wrong)
     with pytest.raises(ValueError, match="derivative of the likelihood is wrong"):
-        prepare_groups(data, misread)
+        prepare_groups(GroupSearch.of(data, misread))

@@ -1,0 +1,90 @@
+"""A model with groups and its data: the rows in the order of their groups, and what the model says of them at a θ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_austerity.groups.group_conditional import Conditional
+from pymc_austerity.groups.group_expansion import GroupExpansion
+from pymc_austerity.groups.group_model import GroupModel
+from pymc_austerity.groups.group_pass import Membership, membership
+from pymc_austerity.interrupts import uninterrupted
+from pymc_austerity.likelihood import ModelData
+from pymc_austerity.rows import Rows
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSearch:
+    """A model with its rows, expanded around one point after the other."""
+
+    data: ModelData
+    model: GroupModel
+    rows: Rows  # a copy of those of the data, sorted by the groups of the first factor
+    order: np.ndarray  # uint32 or int64 (N,): what these rows are numbered in the data
+    member: Membership  # of these rows
+
+    @classmethod
+    def of(cls, data: ModelData, model: GroupModel) -> GroupSearch:
+        """Sort the rows by their groups."""
+        of_rows = model.groups.of_rows(data.rows.arrays)
+        order = np.argsort(of_rows[0], kind="stable")
+        member = membership(of_rows[:, order])
+        return cls(data, model, data.rows.take(order), order.astype(whole_numbers(len(order))), member)
+
+    def expand(self, theta: np.ndarray) -> GroupExpansion:
+        """Return the expansion of the rows of all groups around θ."""
+        return self.model.group_pass(theta, self.data.others0, self.data.fixed, self.rows, self.member)
+
+    def terms(self, theta: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield ℓ_i(θ) in order, for some rows at a time."""
+        return self.model.group_pass.rows(theta, self.data.others0, self.data.fixed, self.rows)
+
+    def total(self, theta: np.ndarray) -> float:
+        """Return Σ ℓ_i(θ)."""
+        return float(sum(terms.sum() for terms in self.terms(theta)))
+
+    def both_sides(
+        self, theta_new: np.ndarray, theta: np.ndarray, arrays: Sequence[np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return ℓ_i(θ′) and ℓ_i(θ) of the rows in some arrays."""
+        at = self.data.others0, *self.data.fixed, *arrays
+        new, old = uninterrupted(self.model.density.both_sides, theta_new, theta, *at)
+        return new, old
+
+    def remainders(
+        self, theta_new: np.ndarray, theta: np.ndarray, centre: np.ndarray, arrays: Sequence[np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return what an expansion around the centre leaves of the rows in some arrays, at θ′ and at θ."""
+        at = self.data.others0, centre, *self.data.fixed, *arrays
+        new, old = uninterrupted(self.model.seen.both_sides, theta_new, theta, *at)
+        return new, old
+
+    def log_prior(self, theta: np.ndarray) -> float:
+        """Return the log prior of everything."""
+        return float(uninterrupted(self.model.density.log_prior, theta, self.data.others0, *self.data.fixed)[0])
+
+    def condition(self, theta: np.ndarray, expansion: GroupExpansion) -> Conditional:
+        """Return the normal approximation of all groups given the φ in θ."""
+        return self.model.condition(theta, self.data.others0, self.data.fixed, expansion)
+
+    def objective(self, expansion: GroupExpansion) -> float:
+        """Return the log posterior at the centre of an expansion, with Laplace's factor for its groups."""
+        at = expansion.centre
+        return self.log_prior(at) + self.total(at) + self.condition(at, expansion).log_det
+
+    def at(self, phi: np.ndarray, expansion: GroupExpansion) -> tuple[float, np.ndarray]:
+        """Return the logarithm of the surrogate's marginal, and θ with all groups at their means."""
+        value, theta = self.model.marginal(phi, self.data.others0, self.data.fixed, expansion)
+        return (value, theta) if np.isfinite(value) else (-np.inf, theta)
+
+    def theta(self, phi: np.ndarray, z: np.ndarray, expansion: GroupExpansion) -> np.ndarray:
+        """Return θ for φ and the z of all groups."""
+        return self.model.theta(phi, z, self.data.others0, self.data.fixed, expansion)
+
+
+def whole_numbers(n_rows: int) -> type:
+    """Return a type that holds the numbers of so many rows."""
+    return np.uint32 if n_rows < 2**32 else np.int64

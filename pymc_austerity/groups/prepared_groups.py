@@ -1,0 +1,81 @@
+"""What is kept of a model with groups and its data: rows in the order of their groups, and what was learnt of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pymc_austerity.groups.by_group_bounds import draws_nothing
+from pymc_austerity.groups.group_bounds import GroupBounds
+from pymc_austerity.groups.group_costs import GroupCosts
+from pymc_austerity.groups.group_expansion import GroupExpansion
+from pymc_austerity.groups.group_pass import Membership
+from pymc_austerity.groups.group_search import whole_numbers
+from pymc_austerity.groups.group_tails import GroupTails
+from pymc_austerity.groups.grouping import Groups
+from pymc_austerity.groups.nested_shifts import Nested
+from pymc_austerity.groups.shared_steps import SharedSteps
+from pymc_austerity.groups.turns import Turns
+from pymc_austerity.rows import Rows
+from pymc_austerity.rows.weighted import AliasTable
+
+
+class PreparedGroups(NamedTuple):
+    """What a step keeps of its preparation: arrays only, so that it travels to other processes."""
+
+    rows: Rows  # a copy of the data, sorted by the groups of the first factor
+    order: np.ndarray  # uint32 or int64 (N,): what these rows are numbered in the model
+    #: int64 (G + 1,): where the rows of each group begin, and N times the number of factors.  Where rows read several
+    #: groups of a factor it begins with N.
+    start: np.ndarray
+    #: uint32 or int64 ((F - 1) N,): the rows in the order of the groups of all other factors, one factor after the
+    #: other: row number n of those that `start` counts is n where that is below N, and ``places[n - N]`` beyond.
+    places: np.ndarray
+    expansion: GroupExpansion  # what the test leaves out of the rows
+    steering: GroupExpansion  # what proposals take the rows for
+    #: (P,) and (P, P): normal approximation of the marginal of φ.
+    mean: np.ndarray
+    factor: np.ndarray
+    table: AliasTable | None  # row weights of the carried move, where its test reads a part of the rows
+    shifts: np.ndarray  # (S, D): directions along which no row changes
+    nested: Nested  # effects that are moved against those nested in them
+    turns: Turns  # which groups are refreshed together
+    steps: SharedSteps  # how φ moves on the surrogate
+    tails: GroupTails  # how groups are proposed that are far from normal given φ
+    #: On what the expansion leaves of the rows; None where none are known, or too many rows would be read by them.
+    bounds: GroupBounds | None
+    costs: GroupCosts | None  # rows that the moves read; None where the rows are not expanded
+    without_bounds: str  # why there are none
+    passes: float  # passes over all rows, a derivative of each counted as one
+    #: Whether the quadratic that steers leaves so much of all rows that the law of φ has to be learnt while tuning.
+    rough: bool = False
+
+    @property
+    def nothing_left(self) -> bool:
+        """Whether sums over the rows of groups say all that the rows do, so that there is none to draw."""
+        return self.bounds is not None and draws_nothing(self.bounds.table)
+
+    def draw_shared(self, rng: np.random.Generator, width: float = 1.0) -> np.ndarray:
+        """Return a draw of φ from the normal approximation, or one from a wider one."""
+        return self.mean + width * self.factor @ rng.standard_normal(self.mean.size)
+
+    def rows_of(self, g: int) -> np.ndarray:
+        """Return the numbers of the rows of a group."""
+        places, n_rows = slice(self.start[g], self.start[g + 1]), len(self.rows)
+        if places.start < n_rows:
+            return np.arange(places.start, places.stop)
+        return self.places[places.start - n_rows : places.stop - n_rows]
+
+
+def rows_of_groups(member: Membership, groups: Groups) -> tuple[np.ndarray, np.ndarray]:
+    """Return `start` and `places`, see `PreparedGroups`."""
+    of_rows, n_groups = member.of_rows, len(groups.own)
+    n_rows = of_rows.shape[1]
+    if len(of_rows) > len(groups.tied):  # rows of some groups do not lie together: all of them are numbered by places
+        of_groups, numbers = np.divmod(np.unique(of_rows * n_rows + np.arange(n_rows)), n_rows)
+        start = n_rows + np.concatenate([[0], np.cumsum(np.bincount(of_groups, minlength=n_groups))])
+        return start, numbers.astype(whole_numbers(n_rows))
+    start = np.concatenate([[0], np.cumsum(np.bincount(of_rows.ravel(), minlength=n_groups))])
+    orders = [np.argsort(of, kind="stable") for of in of_rows[1:]]
+    return start, np.concatenate([np.empty(0), *orders]).astype(whole_numbers(n_rows))
