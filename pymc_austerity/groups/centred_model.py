@@ -33,7 +33,7 @@ from pymc_austerity.groups.scales_on_effects import with_scales_on_effects
 from pymc_austerity.groups.taken_by_group import EffectsRead, number_of_cell
 from pymc_austerity.groups.zero_sum_effects import by_zero_sum, sum_over
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.likelihood.derived_model import derived_model
+from pymc_austerity.likelihood.derived_model import derived_model, replacing
 
 Point = Mapping[str, np.ndarray]
 
@@ -86,7 +86,7 @@ def centred_model(model: Model, *, zero_sums: bool = True, by_numbers: bool = Tr
         return None
     replaced: dict[Variable, Variable] = {}
     for source, change in reversed(changes.items()):
-        replaced |= {**change.by_row, source: replace_parts(change.inverse, replaced)}
+        replaced |= {**change.by_row, source: replace_parts(change.inverse, themselves | replaced)}
     tables = [of.read for read in by_source.values() for of in read if of.table is not None and of.read in replaced]
     others = {part: graph for part, graph in replaced.items() if part not in tables}
     replaced |= {table: replace_parts(replaced[table], others) for table in tables}  # they may read other variables
@@ -259,7 +259,7 @@ def _model_of(
     """Return the model in which the new variables stand for the replaced ones, and the values of these by them."""
     new, in_new_model = derived_model(
         model,
-        lambda graph: replace_parts(graph, replaced),
+        replacing(model, replaced),
         {source: change.new for source, change in changes.items()},
         {f"prior of {source.name}": change.log_prior for source, change in changes.items()},
     )

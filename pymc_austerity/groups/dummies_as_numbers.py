@@ -24,8 +24,7 @@ from pytensor.tensor.math import Sum
 from pytensor.tensor.shape import Shape
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
-from pymc_austerity.compat import replace_parts
-from pymc_austerity.likelihood.derived_model import derived_model
+from pymc_austerity.likelihood.derived_model import derived_model, replacing
 from pymc_austerity.likelihood.model_graph import array_of, is_product, plain_indices
 
 #: Of more groups that a row reads, each would be looked up by an index of its own.
@@ -44,7 +43,7 @@ def with_numbers_of_groups(model: Model) -> Model:
         for instead in (_read_by_dummies(node), _read_by_table(node)):
             if instead is not None:
                 written[node.outputs[0]] = instead
-    return derived_model(model, lambda term: replace_parts(term, written), {}, {})[0] if written else model
+    return derived_model(model, replacing(model, written), {}, {})[0] if written else model
 
 
 def numbers_to_write(model: Model) -> str:

@@ -71,18 +71,26 @@ def effects_read(model: Model, with_zero_sums: bool = True) -> list[EffectsRead]
     above = set(ancestors([of.effects for (of, *_) in by_group], blockers=model.basic_RVs))
     others = [rv for rv in unbounded if rv not in above]
     whole = [of for rv in others if (of := _read_whole(rv, set(model.free_RVs), clients, terms)) is not None]
-    affine = {of[0].read: of for of in (*by_group, *([of] for of in whole)) if not _may_be_left_out(model, of[0])}
+    affine = {of[0].read: of for of in (*by_group, *([of] for of in whole)) if _has_way_back(model, of[0])}
     return list(filter(sums_are_few, _each_its_source(_with_shapes(model, list(affine.values())))))
 
 
-def _may_be_left_out(model: Model, of: EffectsRead) -> bool:
-    """Whether effects are multiplied by whole numbers of the model: where these are 0 there is no way back to z."""
+def _has_way_back(model: Model, of: EffectsRead) -> bool:
+    """Whether z is a function of its effects, at any value of other variables that do not depend on it.
+
+    Effects that are multiplied by whole numbers of the model may be 0 for any z.
+    """
+    if any(of.source in ancestors([rv]) for rv in _variables_in([of.effects], model) - {of.source}):
+        return False
     nodes = nodes_between(of.source, of.effects)
     computed = {of.source, *(var for node in nodes for var in node.outputs)}
-    others = [node for node in nodes if not isinstance(getattr(node.op, "scalar_op", None), Add | Sub)]
-    beside = [var for node in others for var in node.inputs if var not in computed]
-    above = ancestors(beside, blockers=model.basic_RVs)
-    return any(var in model.free_RVs and not var.type.dtype.startswith("float") for var in above)
+    factors = [node for node in nodes if not isinstance(getattr(node.op, "scalar_op", None), Add | Sub)]
+    beside = [var for node in factors for var in node.inputs if var not in computed]
+    return all(rv in model.observed_RVs or rv.type.dtype.startswith("float") for rv in _variables_in(beside, model))
+
+
+def _variables_in(graphs: Sequence[Variable], model: Model) -> set[Variable]:
+    return set(model.basic_RVs).intersection(ancestors(graphs, blockers=model.basic_RVs))
 
 
 def distinct(read: Sequence[EffectsRead]) -> list[EffectsRead]:

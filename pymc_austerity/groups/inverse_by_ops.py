@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.traversal import io_toposort
+from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.scalar import Add, Cast, Identity, Mul, Neg, Sub, TrueDiv
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.extra_ops import CumOp
@@ -15,9 +15,10 @@ from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf, is_pr
 
 
 def nodes_between(source: Variable, effects: Variable) -> list[Apply]:
-    """Return the nodes through which effects depend on their source, in order."""
+    """Return the nodes through which effects depend on their source, in order; not through what another is drawn by."""
     depends, found = {source}, []
-    for node in io_toposort([source], [effects]):
+    draws = [var for var in ancestors([effects]) if hasattr(getattr(var.owner, "op", None), "ndim_supp")]
+    for node in io_toposort([source, *draws], [effects]):
         if not depends.isdisjoint(node.inputs):
             depends.update(node.outputs)
             found.append(node)

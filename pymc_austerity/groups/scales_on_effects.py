@@ -30,7 +30,7 @@ from pymc_austerity.compat import replace_parts
 from pymc_austerity.groups.effects_read import axis_entering
 from pymc_austerity.groups.inverse_by_ops import by_invertible, nodes_between, takes_beside
 from pymc_austerity.likelihood.affine import require_affine
-from pymc_austerity.likelihood.derived_model import derived_model
+from pymc_austerity.likelihood.derived_model import derived_model, replacing
 from pymc_austerity.likelihood.model_graph import is_product
 
 
@@ -46,7 +46,7 @@ def with_scales_on_effects(model: Model, is_read: Callable[[Variable], bool]) ->
         inner = any(product in ancestors([of]) for of in moved)
         if not inner and (instead := scaling.moved(product)) is not None:
             moved[product] = instead
-    return derived_model(model, lambda term: replace_parts(term, moved), {}, {})[0] if moved else model
+    return derived_model(model, replacing(model, moved), {}, {})[0] if moved else model
 
 
 class _Scaling:

@@ -70,6 +70,14 @@ def derived_model(
     return new, in_new_model
 
 
+def replacing(model: Model, parts: Mapping[Variable, Variable]) -> Callable[[Variable], Variable]:
+    """Return what replaces parts of a term of a model, and not within the variables that it reads.
+
+    Each of these is a term of its own, and a copy of it would be another variable.
+    """
+    return lambda term: replace_parts(term, {rv: rv for rv in model.basic_RVs if rv is not term} | dict(parts))
+
+
 def numbered_model(model: Model, observed: str | Sequence[str] | None) -> Model | None:
     """Return the model with ``u[row]`` where its rows read u, for each variable with an entry for every row.
 
@@ -91,7 +99,8 @@ def numbered_model(model: Model, observed: str | Sequence[str] | None) -> Model 
             by_number[rv] = rv[(*(slice(None),) * axis, row)]
     if not by_number:
         return None
-    return derived_model(model, lambda term: replace_parts(term, by_number) if term in terms else term, {}, {})[0]
+    numbered = replacing(model, by_number)
+    return derived_model(model, lambda term: numbered(term) if term in terms else term, {}, {})[0]
 
 
 def _axis_numbered(node: Apply, n_rows: int) -> int | None:

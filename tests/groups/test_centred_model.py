@@ -294,6 +294,27 @@ def test_whole_numbers_stay_what_they_are_beside_effects():
     assert centred_model.centred_model(model_of(beside_a_whole_number)).replaced == {"z": 0}
 
 
+def one_more_drawn_by_the_effects():
+    u = 2 * pm.Normal("z", shape=G)
+    return u[GROUP] + pm.Normal("v", u, pm.HalfNormal("s"), shape=G)[GROUP]
+
+
+def shifted_by_what_the_effects_draw():
+    """The shift is a part of the effects that rows read, and drawn by them."""
+    u = 2 * pm.Normal("z", shape=G)
+    return u[GROUP] + pm.Normal("v", u.mean(), 1.0)
+
+
+def labels_drawn_by_the_effects():
+    u = 2 * pm.Normal("z", shape=G)
+    return u[GROUP] + pm.Bernoulli("v", pm.math.sigmoid(u), shape=G)[GROUP]
+
+
+@pytest.mark.parametrize("predictor", [one_more_drawn_by_the_effects, labels_drawn_by_the_effects])
+def test_what_the_effects_draw_is_read_beside_them(predictor):
+    assert read_groups(model_of(predictor)).data.coordinates.replaced == ("z",)
+
+
 def times_a_loading(start):
     return pm.Normal("loading", initval=start) * pm.Normal("z", shape=G)[GROUP]
 
@@ -306,7 +327,8 @@ def test_a_loading_that_starts_at_zero_is_warned_of():
 
 
 STAY = [
-    centred, entries_of_centred, not_of_normal_support, in_two_products, in_the_model_or_not, groups_in_the_model_or_not
+    centred, entries_of_centred, not_of_normal_support, in_two_products, in_the_model_or_not,
+    groups_in_the_model_or_not, shifted_by_what_the_effects_draw,
 ]  # fmt: skip
 
 
