@@ -8,7 +8,6 @@ Workers of a pool of processes end with the program that started them.
 from __future__ import annotations
 
 import hashlib
-import os
 import tempfile
 import threading
 import time
@@ -18,12 +17,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from itertools import islice
-from multiprocessing import active_children, connection, parent_process
-from multiprocessing.process import BaseProcess
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
 import cloudpickle
+
+from pymc_austerity.parent_process import end_with_parent
 
 #: Up to this size φ rides along with every job; above, it goes through a file that each worker opens once.
 _INLINE_BYTES = 256 * 1024
@@ -32,9 +32,8 @@ _BUNDLE_SECONDS = 0.2
 _MAX_BUNDLE = 256
 #: Bundles in flight for executors that do not say how many workers they have.
 _DEFAULT_WORKERS = 32
-#: Seconds between two looks at whether the program that started a worker is still there, and that keep a worker busy
-#: for others to begin.
-_LOOK, _BUSY = 1.0, 0.1
+#: Seconds that keep a worker busy for others to begin.
+_BUSY = 0.1
 
 
 class JobError(RuntimeError):
@@ -66,7 +65,8 @@ class _Parcel:
     def open(self) -> Any:
         with _lock:
             if self.ends_with_parent:
-                _end_with_parent(self.path)
+                _files.add(self.path)
+                end_with_parent(_remove_files)
             if self.digest not in _opened:
                 content = self.content
                 if content is None:
@@ -89,26 +89,9 @@ _files: set[str] = set()
 _lock = threading.Lock()
 
 
-def _end_with_parent(file: str) -> None:
-    """In a process that was started by a program, watch the program, and end when it is gone.
-
-    Workers of a program that SIGTERM or SIGKILL has ended wait for its next word for ever.
-    """
-    parent = parent_process()
-    if parent is None:
-        return
-    if not _files:
-        threading.Thread(target=_watch, args=(parent, os.getppid()), daemon=True).start()
-    _files.add(file)
-
-
-def _watch(parent: BaseProcess, started_by: int) -> None:
-    # The sentinel of a forked process stays open as long as one of the others that were forked after it.
-    while not connection.wait([parent.sentinel], _LOOK) and os.getppid() == started_by:
-        pass
+def _remove_files() -> None:
     for file in filter(None, _files):
         Path(file).unlink(missing_ok=True)
-    os._exit(1)
 
 
 def _stay(parcel: _Parcel) -> None:

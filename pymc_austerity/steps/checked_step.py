@@ -6,6 +6,7 @@ import logging
 from inspect import signature
 from typing import Any
 
+import numpy as np
 from pymc.model import Model
 from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import WithSamplingState
@@ -15,7 +16,8 @@ from pymc_austerity.compat import ChainSetup
 from pymc_austerity.diagnostics.same_data import DATA_DIGEST, MODEL_DIGEST
 from pymc_austerity.likelihood import ModelData
 from pymc_austerity.likelihood.model_arrays import ModelKey
-from pymc_austerity.steps.draw_statistics import METHOD, progress_columns, progress_fields
+from pymc_austerity.parent_process import end_with_parent
+from pymc_austerity.steps.draw_statistics import METHOD, RunningRates, progress_columns, progress_fields
 from pymc_austerity.steps.process import OneThread, in_worker
 from pymc_austerity.user_input import bound, check_names, check_seed, model_of, variables_of
 
@@ -55,6 +57,14 @@ class CheckedStep(OneThread, ChainSetup, BlockedStep):
     def watch_data(self, data: ModelData) -> None:
         """Note which data the step has learnt from."""
         self.known_data, self.model_key = data, data.key
+
+    def start_chain(self, rng: np.random.Generator) -> None:
+        """Forget the previous chain: same generator, same draws, whatever ran before in this process."""
+        if in_worker():  # draws are kept by the program: there is nothing to save here
+            end_with_parent()
+        self.take_thread()
+        self.follow_data()
+        self.rng, self._rates = rng, RunningRates()
 
     def learn(self, data: ModelData) -> None:
         """Learn from other data of the same model."""

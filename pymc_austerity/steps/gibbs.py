@@ -35,9 +35,8 @@ from pymc_austerity.likelihood.model_arrays import ModelKey
 from pymc_austerity.progress import setup_settings
 from pymc_austerity.steps.checked_step import CheckedStep
 from pymc_austerity.steps.description import describe_step
-from pymc_austerity.steps.draw_statistics import OF_ITS_ORIGIN, DrawStats, RunningRates
+from pymc_austerity.steps.draw_statistics import OF_ITS_ORIGIN, DrawStats
 from pymc_austerity.steps.options import describes_options
-from pymc_austerity.steps.process import end_with_parent
 from pymc_austerity.user_input import model_of, variables_of
 
 
@@ -172,15 +171,11 @@ class ApproxGibbs(CheckedStep):
         )
 
     def start_chain(self, rng: np.random.Generator) -> None:
-        """Forget the previous chain: same generator, same draws, whatever ran before in this process."""
+        """Forget the previous chain."""
+        super().start_chain(rng)
         self.tune = True  # until PyMC says that tuning ends
-        end_with_parent()
-        self.take_thread()
-        self.follow_data()
-        self.rng = rng
         self.rng_order, self.rng_decide, self.rng_rows = rng.spawn(3)
         self.members = self._incidence.members.copy()
-        self._rates = RunningRates()
 
     def learn(self, data: ModelData) -> None:
         """Take up other data of the same model; raise a ValueError for other factors than the step was given."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
-from multiprocessing import connection, current_process, parent_process
+from multiprocessing import current_process
 from typing import Any
 
 from pymc.blocking import PointType
@@ -30,23 +29,6 @@ def in_worker() -> bool:
 def chain_of_worker() -> int | None:
     """Return the number of the chain that runs in this process, if it is one of PyMC's own."""
     return int(current_process().name.removeprefix(WORKER)) if in_worker() else None
-
-
-def end_with_parent() -> None:
-    """In a process of PyMC's own, watch the program that started it, and end when it is gone.
-
-    A program that SIGTERM or SIGKILL has ended leaves forked processes behind, which wait for its next message and hold
-    their copy of the data.  There is nothing to save in them: draws are kept by the program.
-    """
-    parent = parent_process()
-    if parent is None or not in_worker() or any(t.name == _watch.__name__ for t in threading.enumerate()):
-        return
-    threading.Thread(target=_watch, args=(parent.sentinel,), name=_watch.__name__, daemon=True).start()
-
-
-def _watch(sentinel: int) -> None:
-    connection.wait([sentinel])
-    os._exit(1)
 
 
 def revive(cls: type[Any], state: dict[str, Any]) -> Any:

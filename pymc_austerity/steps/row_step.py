@@ -31,11 +31,11 @@ from pymc_austerity.rows import Uniform, Weighted
 from pymc_austerity.steps.checked_step import CheckedStep
 from pymc_austerity.steps.defaults import ProxyChoice
 from pymc_austerity.steps.description import describe_rows, describe_step
-from pymc_austerity.steps.draw_statistics import GROUPS, OF_A_DRAW, OF_SEVERAL, RunningRates, statistics_of
+from pymc_austerity.steps.draw_statistics import GROUPS, OF_A_DRAW, OF_SEVERAL, statistics_of
 from pymc_austerity.steps.far_start import require_near
 from pymc_austerity.steps.groups_of_step import GroupPlan
 from pymc_austerity.steps.pooled import SharesTaken
-from pymc_austerity.steps.process import end_with_parent, revive, stopped_chain
+from pymc_austerity.steps.process import revive, stopped_chain
 from pymc_austerity.steps.step_building import Given, OneDecision, build
 from pymc_austerity.user_input import model_of, variables_of
 
@@ -151,14 +151,11 @@ class RowStep(CheckedStep):
         return f"{super().method} {GROUPS if self.moves_groups else type(self.decider.proposal).__name__}"
 
     def start_chain(self, rng: np.random.Generator) -> None:
-        """Forget the previous chain: same generator, same draws, whatever ran before in this process."""
-        end_with_parent()
-        self.take_thread()
+        """Forget the previous chain."""
+        super().start_chain(rng)
         if not self.moves_groups:
             self._shares.check(self.decider.row_source.shares, rng)
-        self.follow_data()
         self.tune = self._tunes  # PyMC's parallel sampler takes it for granted
-        self.rng = rng
         self.chain = GroupChain(self.decider, rng) if self.moves_groups else Chain(self.decider, rng)
         self.reset_tuning()
         alone = not self.moves_groups and not self.likelihood.other_blocks
@@ -172,7 +169,7 @@ class RowStep(CheckedStep):
         }
         if self.likelihood.counts is not None:
             self._of_setup["distinct_rows"] = self.decider.n_rows
-        self._rates, self._n_rows = RunningRates(), self.decider.n_rows
+        self._n_rows = self.decider.n_rows
         self._last: tuple[PointType, np.ndarray] | None = None
         self._watch = None if self.moves_groups else Watch(self.chain_length, type(self).__name__, self.thin)
 
