@@ -7,9 +7,8 @@ and a bijection (Papaspiliopoulos, Roberts and Sköld, Statistical Science 22, 2
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -54,7 +53,7 @@ class CentredModel:
     to_effects: Callable[[Point], dict[str, np.ndarray]]
     from_effects: Callable[[Point], dict[str, np.ndarray]]
     #: For those of `replaced` whose entries sum to zero, so many one after the other: the lengths of these sums.
-    zero_sums: Mapping[str, int] = MappingProxyType({})
+    zero_sums: Mapping[str, int] = field(default_factory=dict)
 
 
 def centred_model(model: Model, *, zero_sums: bool = True, by_numbers: bool = True) -> CentredModel | None:

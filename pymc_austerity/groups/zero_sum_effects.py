@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
@@ -136,7 +137,7 @@ def by_zero_sum(
     n, size = of.source_shape[axis], int(np.prod(of.source_shape)) // of.source_shape[axis]
     by_cell = isinstance(of.index, tuple) and not both
     # The entries of a group that sum to zero themselves are made of one number fewer, along orthonormal directions.
-    inside = pt.constant(np.linalg.svd(np.ones((1, size)))[2][1:]) if both else None
+    inside: Any = pt.constant(np.linalg.svd(np.ones((1, size)))[2][1:]) if both else None
     new = pt.TensorType("float64", (n * size,) if by_cell else (n, size - both) if in_table else (n,))(source.name)
     by_group = new.reshape((size, n)).T if by_cell else new.reshape((n, -1))
     u = pt.moveaxis(by_group @ inside if both else by_group, 0, axis) if in_table else new
