@@ -132,8 +132,12 @@ def _change_of(source: Variable, read: Sequence[EffectsRead]) -> _Change | None:
     apart = distinct(read)
     n_groups, *rest = np.moveaxis(np.empty(read[0].source_shape), axis, 0).shape
     widths, size = [int(np.prod(of.shape[1:], dtype=int)) for of in apart], int(np.prod(rest, dtype=int))
-    if sum(widths) != size:
+    # Of ``s * z`` and ``t * z`` the first takes the place of z, and the other is ``t / s`` times it.
+    ends = np.cumsum(widths).tolist()
+    if size not in ends or (ends[-1] > size and any(map(_is_part, read))):
         return None
+    apart = apart[: ends.index(size) + 1]
+    read = [of for of in read if any(equal_computations([of.effects], [known.effects]) for known in apart)]
     several = len(apart) > 1
     effects = pt.concatenate([_by_group(of.effects) for of in apart], axis=1) if several else apart[0].effects
     new = pt.TensorType("float64", (n_groups, size) if several else apart[0].shape)(source.name)
@@ -148,7 +152,6 @@ def _change_of(source: Variable, read: Sequence[EffectsRead]) -> _Change | None:
     else:
         others = tuple(a for a in range(log_prior.type.ndim) if a != axis)
         log_prior = (log_prior.sum(axis=others) if others else log_prior) + log_jacobian
-    ends = np.cumsum(widths)
     by_row = {}
     for of in read:
         k = next(k for k, known in enumerate(apart) if equal_computations([of.effects], [known.effects]))

@@ -377,3 +377,18 @@ def test_maps_of_points_go_to_other_processes():
     copy = cloudpickle.loads(cloudpickle.dumps(coordinates))
     assert np.array_equal(copy.theta(user), coordinates.theta(user))
     assert all(np.array_equal(copy.from_effects(point)[name], user[name]) for name in user)
+
+
+def test_the_same_effects_read_with_two_scales_are_groups():
+    """Of s * z and t * z the first takes the place of z, in each of two factors."""
+    with pm.Model() as model:
+        both = pm.Normal("z", shape=G)[GROUP] + pm.Normal("w", shape=3)[LEA[GROUP]]
+        pm.Normal("y", pm.HalfNormal("s") * both, 1, observed=Y)
+        pm.Normal("more", pm.HalfNormal("t") * both, 1, observed=X)
+    read = read_groups(model)
+    assert sorted(read.groups.names) == ["w", "z"]
+    assert read.groups.pooled
+    point = {name: RNG.normal(size=value.shape) for name, value in model.initial_point().items()}
+    back = read.data.coordinates.point(point, read.data.coordinates.theta(point))
+    for name, value in point.items():
+        assert back[name] == pytest.approx(value)
