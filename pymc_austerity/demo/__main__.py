@@ -143,7 +143,7 @@ def sample(before: float, limit: float, build: Callable[[], Any] | None = None, 
             raise
         idata = None  # PyMC makes no result of a run that was stopped while tuning
     enough = idata is not None and idata["posterior"].sizes["draw"] >= _FEWEST_DRAWS
-    progress = f"{min(made.values(), default=0):,} of {options['tune'] + options['draws']:,}"
+    progress = _progress(min(made.values(), default=0), **options)
     return Run(idata if enough else None, began, time.perf_counter() - zero, not stopped, progress)
 
 
@@ -166,13 +166,17 @@ def sample_by_nutpie(before: float, limit: float, *, random_seed: int, **options
     n_tuning, n_draws = (
         int(idata[group]["step_size"].notnull().all("chain").sum()) for group in ("warmup_sample_stats", "sample_stats")
     )
-    progress = f"{n_tuning + n_draws:,} of {options['tune'] + options['draws']:,}"
+    progress = _progress(n_tuning + n_draws, **options)
     if n_draws < _FEWEST_DRAWS:
         return Run(None, np.inf, ended, finished, progress)
     idata = idata.isel(draw=slice(0, n_draws))
     # nutpie keeps no times, and takes as long as it evaluates gradients, whose numbers it keeps.
     tuning, drawing = (float(idata[g]["n_steps"].sum()) for g in ("warmup_sample_stats", "sample_stats"))
     return Run(idata, started + (ended - started) * tuning / (tuning + drawing), ended, finished, progress)
+
+
+def _progress(made: int, *, tune: int, draws: int, **_: Any) -> str:
+    return f"{made:,} of {tune + draws:,}"
 
 
 def effective_draws(run: Run) -> tuple[np.ndarray, np.ndarray]:

@@ -146,18 +146,7 @@ def by_zero_sum(
     sd = slope * scale  # the same for all groups
     sds = sd.T if in_table else sd
     log_prior = -0.5 * (by_group / sds) ** 2 - (n - 1) / n * (pt.log(pt.abs(sds)) + 0.5 * np.log(2 * np.pi))
-    by_row = {}
-    for of in read:
-        if isinstance(of.index, tuple):
-            at = of.index[axis], of.index[1 - axis]
-            by_row[of.read] = (
-                (new[at[0]] * inside.T[at[1]]).sum(axis=1) if both else new[number_of_cell(at[::-1], (size, n))]
-            )
-        elif of.table is not None:
-            (table,) = graph_replace([of.table], {of.effects: u}, strict=False)
-            by_row[of.read] = pt.moveaxis(table[of.index], 0, of.axis)
-        else:
-            by_row[of.read] = new if of.index is None else new[of.index]
+    by_row = {other.read: _in_effects(other, new, u, inside, axis) for other in read}
     effects = pt.moveaxis(of.effects, axis, 0) if in_table else of.effects
     return (
         effects.T.flatten() if by_cell else effects @ inside.T if both else effects,
@@ -166,3 +155,16 @@ def by_zero_sum(
         log_prior.T.flatten() if by_cell else log_prior.sum(axis=1),
         by_row,
     )
+
+
+def _in_effects(of: EffectsRead, new: Variable, u: Variable, inside: Any, axis: int) -> Variable:
+    """Return what rows read in terms of the effects: `new` by group, `u` as the model has them."""
+    if isinstance(of.index, tuple):
+        group, other = of.index[axis], of.index[1 - axis]
+        if inside is not None:
+            return (new[group] * inside.T[other]).sum(axis=1)
+        return new[number_of_cell((other, group), (of.source_shape[1 - axis], of.source_shape[axis]))]
+    if of.table is None:
+        return new if of.index is None else new[of.index]
+    (table,) = graph_replace([of.table], {of.effects: u}, strict=False)
+    return pt.moveaxis(table[of.index], 0, of.axis)
