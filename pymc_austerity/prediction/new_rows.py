@@ -21,7 +21,8 @@ from pytensor.tensor.shape import Shape, Shape_i
 from pymc_austerity.groups import GroupsNotFoundError, read_groups
 from pymc_austerity.likelihood.model_graph import plain_draw
 from pymc_austerity.likelihood.rebuild import BatchRebuild
-from pymc_austerity.paths.subset_model import RowArray, SubsetModel
+from pymc_austerity.paths.row_arrays import RowArray
+from pymc_austerity.paths.subset_model import SubsetModel
 from pymc_austerity.prediction.groups_left_out import variables_of_factor
 from pymc_austerity.unsupported_model import UnsupportedModelError
 from pymc_austerity.user_input import shown
