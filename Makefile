@@ -114,8 +114,10 @@ format: $(VENV)/.installed-dev ## Rewrite the sources in the project's format
 types: $(VENV)/.installed-dev ## Static types of the package
 	$(BIN)/mypy
 
+# Pages first, which take longest: a worker that began with one at the end would go on alone.
 doctest: $(VENV)/.installed-dev ## The examples in docstrings, the README and the documentation
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --doctest-modules --doctest-glob="*.md" pymc_austerity README.md docs/*.md
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --doctest-modules --doctest-glob="*.md" \
+	  README.md docs/*.md pymc_austerity
 
 docs: $(VENV)/.installed-dev ## Build the documentation into docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -E -W --keep-going -b html docs docs/_build/html
