@@ -18,14 +18,14 @@ from pymc.model import Model
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import ancestors, toposort
-from pytensor.sparse.math import StructuredDot
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
 from pytensor.tensor.shape import Shape
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_austerity.likelihood.derived_model import derived_model, replacing
-from pymc_austerity.likelihood.model_graph import array_of, is_product, plain_indices
+from pymc_austerity.likelihood.model_graph import array_of, is_product, plain_indices, value_of_constants
+from pymc_austerity.likelihood.sparse_rows import sparse_product
 
 #: Of more groups that a row reads, each would be looked up by an index of its own.
 _MOST_READ = 6
@@ -73,17 +73,23 @@ def _nodes(model: Model) -> Iterator[Apply]:
 
 
 def _read_by_dummies(node: Apply) -> Variable | None:
-    """Return ``u[g]`` for a product ``Z @ u`` with dummies of groups, or a sum of such with weights."""
-    if not (is_product(node) or isinstance(node.op, StructuredDot)) or not isinstance(node.inputs[0], Constant):
-        return None
-    matrix, effects = node.inputs
-    entries = _entries(matrix.data)
-    if entries is None or node.outputs[0].type.ndim != effects.type.ndim:
-        return None
+    """Return ``u[g]`` for ``Z @ u`` or ``u @ Z.T`` with dummies of groups, or a sum of such with weights."""
+    dense = [(*node.inputs, False), (*reversed(node.inputs), True)] if is_product(node) else []
+    sparse = sparse_product(node)
+    for matrix, effects, turned in dense if sparse is None else [sparse]:
+        known = value_of_constants(matrix)
+        entries = None if known is None else _entries(known.T if turned else known)
+        if entries is not None and node.outputs[0].type.ndim == effects.type.ndim:
+            read = _by_numbers(effects.T if turned else effects, *entries)
+            return read.T if turned else read
+    return None
+
+
+def _by_numbers(effects: Variable, numbers: np.ndarray, weights: np.ndarray) -> Variable:
     op = None if effects.owner is None else effects.owner.op
     column = isinstance(op, DimShuffle) and op.new_order == (0, "x")  # PyTensor multiplies a vector as a column
     of = effects.owner.inputs[0] if column else effects
-    read = reduce(add, [_weighted(weights, of, numbers) for numbers, weights in zip(*entries, strict=True)])
+    read = reduce(add, [_weighted(w, of, n) for n, w in zip(numbers, weights, strict=True)])
     return read[:, None] if column else read
 
 

@@ -8,7 +8,7 @@ import pytensor.tensor as pt
 from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.traversal import walk
+from pytensor.graph.traversal import ancestors, walk
 from pytensor.tensor.basic import get_scalar_constant_value
 from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.exceptions import NotScalarConstantError
@@ -18,6 +18,7 @@ from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, I
 from pytensor.tensor.type import DenseTensorType
 from pytensor.tensor.type_other import MakeSlice
 
+from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.rows import require_whole
 
 #: Ops that set or raise part of their first input by their second.
@@ -46,6 +47,14 @@ def array_of(leaf: Variable) -> np.ndarray:
 def is_array_leaf(var: Variable) -> bool:
     """Return whether a variable is a constant or shared dense array."""
     return isinstance(var, Constant | SharedVariable) and isinstance(var.type, DenseTensorType)
+
+
+def value_of_constants(var: Variable) -> Any:
+    """Return what a constant holds, or the value of what is computed from constants alone, and None of others."""
+    if isinstance(var, Constant):
+        return var.data
+    roots = [v for v in ancestors([var]) if v.owner is None]
+    return var.eval(mode=BY_NUMPY) if all(isinstance(v, Constant) for v in roots) else None
 
 
 def is_product(node: Apply | None) -> bool:

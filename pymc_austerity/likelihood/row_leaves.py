@@ -15,13 +15,10 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.traversal import ancestors
-from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.basic import ARange
 from pytensor.tensor.shape import Reshape
 from pytensor.tensor.type import DenseTensorType, TensorType
 
-from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood.model_graph import (
     ASSIGNS,
     array_of,
@@ -32,6 +29,7 @@ from pymc_austerity.likelihood.model_graph import (
     name_of_data,
     plain_indices,
     row_axis_in,
+    value_of_constants,
     variables_in,
 )
 from pymc_austerity.unsupported_model import UnsupportedModelError
@@ -202,10 +200,8 @@ def computed_from_constants(variables: Sequence[Variable]) -> dict[Variable, Var
     the numbers of what a mask marks.
     """
     made = [var for var in variables if var.owner is not None and isinstance(var.type, DenseTensorType)]
-    roots = {var: [v for v in ancestors([var]) if v.owner is None] for var in made}
-    dense = [var for var, of in roots.items() if not any(isinstance(v.type, SparseTensorType) for v in of)]
-    known = [var for var in dense if all(isinstance(v, Constant) for v in roots[var])]
-    return {var: pt.constant(var.eval(mode=BY_NUMPY)) for var in known}
+    values = ((var, value_of_constants(var)) for var in made)
+    return {var: pt.constant(value) for var, value in values if value is not None}
 
 
 def _long_arrays(

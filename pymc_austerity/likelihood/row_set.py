@@ -21,7 +21,7 @@ from pymc_austerity.likelihood.row_axis import prove_row_axis
 from pymc_austerity.likelihood.row_leaves import RowLeaf, computed_from_constants, find_row_leaves
 from pymc_austerity.likelihood.row_numbers import NumberedRows, RowNumbering
 from pymc_austerity.likelihood.row_terms import Candidates, SetTerms
-from pymc_austerity.likelihood.sparse_rows import find_sparse_products
+from pymc_austerity.likelihood.sparse_rows import find_sparse_products, said_of_sparse
 from pymc_austerity.likelihood.term_refusals import refuse_joint, refuse_types, said_of_lag, said_of_part
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
@@ -116,7 +116,7 @@ def row_set(model: Model, terms: SetTerms) -> RowSet:
             with suppress(UnsupportedModelError):
                 return _summed(model, terms, {t: variables_in(g, stop) for t, g in graphs.items()}, computed)
         for name, of_term in read.items():
-            if (part := said_of_part(of_term, terms.n_rows, given)) is not None:
+            if (part := said_of_sparse(of_term) or said_of_part(of_term, terms.n_rows, given)) is not None:
                 raise NotRowWiseError(f"{name!r} does not split into rows: {part}.") from error
         raise
 

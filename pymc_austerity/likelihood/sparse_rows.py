@@ -2,24 +2,27 @@
 
 η = Xβ reads of row i the values v_ik and the columns j_ik of its entries: η_i = Σ_k v_ik β_{j_ik}.  Values and columns
 are two data arrays, with as many entries a row as the longest row has, and from there on like any others: they are
-gathered, differentiated and weighed as dense ones are.
+gathered, differentiated and weighed as dense ones are.  A matrix that holds the rows on its second axis, as in
+``dot(beta, X.T)``, and one that the model transposes, scales or joins from constants, are read in the same way.
 """
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.traversal import ancestors
 from pytensor.sparse.math import Dot, StructuredDot
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.type import DenseTensorType, TensorType
 from scipy import sparse
 
 from pymc_austerity.likelihood.axis import NotRowWiseError
+from pymc_austerity.likelihood.model_graph import value_of_constants
 from pymc_austerity.likelihood.rebuild import BatchRebuild
 from pymc_austerity.likelihood.row_leaves import RowLeaf
 
@@ -33,16 +36,17 @@ _WASTEFUL = 4.0
 
 @dataclass(frozen=True, eq=False)
 class SparseProduct:
-    """A product Xβ of the model, and what takes the place of X."""
+    """A product Xβ of the model, or βᵀXᵀ, and what takes the place of X."""
 
-    output: Variable  # Xβ as it stands in the model
+    output: Variable  # the product as it stands in the model
     factor: Variable  # β, a vector or a matrix
+    turned: bool  # whether the matrix is the second factor, and the rows are on the last axis of the product
     #: Values and columns of the entries of a row; the row itself where dense rows are smaller.
     leaves: tuple[RowLeaf, ...]
 
     def define_in(self, rebuild: BatchRebuild) -> None:
         """Put the product with a batch of rows in the place of this one in graphs that are rebuilt."""
-        factor = rebuild(self.factor)
+        factor = rebuild(self.factor).T if self.turned else rebuild(self.factor)
         values, *columns = (leaf.batch for leaf in self.leaves)
         if not columns:
             product = pt.dot(values, factor)
@@ -50,7 +54,7 @@ class SparseProduct:
             if factor.type.ndim == 2:
                 values = values[:, :, None]
             product = (values * factor[columns[0]]).sum(axis=1)
-        rebuild.define(self.output, product)
+        rebuild.define(self.output, product.T if self.turned else product)
 
 
 def find_sparse_products(terms: Mapping[str, Sequence[Variable]], n_rows: int) -> list[SparseProduct]:
@@ -59,30 +63,70 @@ def find_sparse_products(terms: Mapping[str, Sequence[Variable]], n_rows: int) -
     leaves: list[tuple[Any, tuple[RowLeaf, ...]]] = []
     for name, variables in terms.items():
         for var in variables:
-            if not _is_product(var) or any(var is known.output for known in found):
+            if any(var is known.output for known in found) or (product := sparse_product(var.owner)) is None:
                 continue
-            matrix, factor = var.owner.inputs
-            if isinstance(matrix, SharedVariable):
+            if (shared := product.shared()) is not None:
                 raise NotRowWiseError(
-                    f"{name!r} reads a sparse matrix that is a shared variable ({matrix.name!r}). Its rows are taken "
+                    f"{name!r} reads a sparse matrix that is a shared variable ({shared.name!r}). Its rows are taken "
                     "apart once, when the step is built, so data set later would not be seen. Give the matrix itself "
                     "to pytensor.sparse.dot."
                 )
-            if not isinstance(matrix, Constant) or matrix.data.shape[0] != n_rows:
+            matrix = product.rows_first()
+            if matrix is None or matrix.shape[0] != n_rows:
                 continue
-            of_matrix = next((of for known, of in leaves if _is_same(known, matrix.data)), None)
+            of_matrix = next((of for known, of in leaves if _is_same(known, matrix)), None)
             if of_matrix is None:
-                of_matrix = tuple(_leaves(matrix.data, name, len(leaves)))
-                leaves.append((matrix.data, of_matrix))
-            found.append(SparseProduct(var, factor, of_matrix))
+                of_matrix = tuple(_leaves(matrix, name, len(leaves)))
+                leaves.append((matrix, of_matrix))
+            found.append(SparseProduct(var, product.factor, product.turned, of_matrix))
     return found
 
 
-def _is_product(var: Variable) -> bool:
-    if var.owner is None or not isinstance(var.owner.op, Dot | StructuredDot):
-        return False
-    matrix, factor = var.owner.inputs
-    return isinstance(matrix.type, SparseTensorType) and isinstance(factor.type, DenseTensorType)
+class _Factors(NamedTuple):
+    """A sparse matrix and what it is multiplied by."""
+
+    matrix: Variable
+    factor: Variable
+    turned: bool  # whether the matrix is the second
+
+    def rows_first(self) -> Any:
+        """Return the matrix with the axis first that the product keeps, or None where it is not of constants alone."""
+        matrix = value_of_constants(self.matrix)
+        return matrix.T if self.turned and matrix is not None else matrix
+
+    def shared(self) -> Variable | None:
+        """Return the sparse matrix that ``set_value`` may replace, which this one is or is computed from."""
+        shared = (v for v in ancestors([self.matrix]) if isinstance(v, SharedVariable))
+        return next((v for v in shared if isinstance(v.type, SparseTensorType)), None)
+
+
+def sparse_product(node: Apply | None) -> _Factors | None:
+    """Return the factors of a product of a sparse matrix and a dense vector or matrix, None for anything else."""
+    if node is None or not isinstance(node.op, Dot | StructuredDot):
+        return None
+    first, second = node.inputs
+    if isinstance(first.type, SparseTensorType) and isinstance(second.type, DenseTensorType):
+        return _Factors(first, second, False)
+    if isinstance(first.type, DenseTensorType) and isinstance(second.type, SparseTensorType):
+        return _Factors(second, first, True)
+    return None
+
+
+def said_of_sparse(variables: Sequence[Variable]) -> str | None:
+    """Return what to say of the first sparse matrix in graphs that is read otherwise than in a product."""
+    for node in dict.fromkeys(var.owner for var in variables if var.owner is not None):
+        if not any(isinstance(v.type, SparseTensorType) for v in node.inputs):
+            continue
+        if isinstance(node.outputs[0].type, SparseTensorType) or value_of_constants(node.outputs[0]) is not None:
+            continue
+        product = sparse_product(node)
+        if product is None or (product.rows_first() is None and product.shared() is None):
+            return (
+                f"a sparse matrix enters op {node.op}, and of sparse matrices only products of constant ones are read "
+                "by row. Write pytensor.sparse.dot(X, beta) with the matrix X of SciPy, which has a row for each of "
+                "the data"
+            )
+    return None
 
 
 def _is_same(a: Any, b: Any) -> bool:

@@ -25,6 +25,8 @@ READ = {
     "dummies": lambda u, s: pm.math.dot(DUMMIES, s * u),
     "scaled after": lambda u, s: s * (DUMMIES @ u),
     "slopes": lambda u, s: (DUMMIES * X[:, None]) @ (s * u),
+    "dummies on the second axis": lambda u, s: pm.math.dot(s * u, DUMMIES.T),
+    "sparse, on the second axis": lambda u, s: ps.dot(s * u, sp.csr_matrix(DUMMIES.T)),
     "sparse": lambda u, s: ps.structured_dot(sp.csr_matrix(DUMMIES), (s * u)[:, None])[:, 0],
     "shares": lambda u, s: SHARES @ (s * u),
     "table": lambda u, s: (s * u)[MEMBERS].sum(axis=-1),

@@ -6,6 +6,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.sparse as ps
+import pytensor.tensor as pt
 import pytest
 from rowwise import evaluated
 from scipy import sparse
@@ -62,7 +63,38 @@ def mostly_filled():
     return logistic(table=sparse.random(N, P, 0.8, format="csr", random_state=4))
 
 
-@pytest.mark.parametrize("build", [logistic, softmax, mean_and_scale, from_columns, mostly_filled])
+TURNED = sparse.csr_matrix(TABLE.T)
+#: Products of tables that hold rows on the second axis, or are made from constants.
+MADE = {
+    "rows on the second axis": lambda beta: ps.dot(beta, TURNED),
+    "by columns on the second axis": lambda beta: ps.dot(beta, TURNED.tocsc()),
+    "transposed in the model": lambda beta: ps.dot(ps.as_sparse_variable(TURNED).T, beta),
+    "structured, transposed": lambda beta: ps.structured_dot(
+        ps.transpose(ps.as_sparse_variable(TURNED)), beta[:, None]
+    )[:, 0],
+    "scaled": lambda beta: ps.dot(ps.col_scale(ps.as_sparse_variable(TABLE), pt.constant(np.arange(1.0, P + 1))), beta),
+    "of two parts": lambda beta: ps.dot(ps.hstack([TABLE[:, :9], TABLE[:, 9:]], format="csr"), beta),
+    "some rows of more": lambda beta: ps.dot(ps.as_sparse_variable(sparse.vstack([TABLE, TABLE], "csr"))[:N], beta),
+    "made dense": lambda beta: ps.dense_from_sparse(ps.as_sparse_variable(TABLE)) @ beta,
+    "sums of rows": lambda beta: ps.sp_sum(ps.as_sparse_variable(TABLE), axis=1) * beta[0],
+}
+
+
+def softmax_on_the_second_axis():
+    with pm.Model() as model:
+        beta = pm.Normal("beta", 0, 1, shape=(3, P))
+        pm.Categorical("y", logit_p=ps.dot(beta, TURNED).T, observed=CLASSES)
+    return model
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_tables_made_from_constants_are_data(name):
+    test_rows_have_the_density_that_pymc_computes(lambda: logistic(lambda _, beta: MADE[name](beta)))
+
+
+@pytest.mark.parametrize(
+    "build", [logistic, softmax, softmax_on_the_second_axis, mean_and_scale, from_columns, mostly_filled]
+)
 def test_rows_have_the_density_that_pymc_computes(build):
     model, rng = build(), np.random.default_rng(1)
     likelihood, source, _ = row_likelihood(model)
@@ -105,20 +137,36 @@ def summed_over_rows(table, beta):
     return ps.dot(table, beta).mean() + ps.dot(table, beta)
 
 
-def made_dense(table, beta):
-    return ps.dense_from_sparse(ps.as_sparse_variable(table)) @ beta
+def of_another_product(table, beta):
+    return ps.as_sparse_variable(table) @ beta
+
+
+def of_an_estimated_table(table, beta):
+    return ps.dot(ps.col_scale(ps.as_sparse_variable(table), beta), pt.ones(P))
 
 
 def of_a_shared_table(table, beta):
     return ps.dot(pytensor.shared(table, name="words"), beta)
 
 
+def of_a_shared_table_transposed(table, beta):
+    return ps.dot(pytensor.shared(sparse.csr_matrix(table.T), name="words").T, beta)
+
+
+def of_a_shared_table_behind(table, beta):
+    return ps.dot(beta, pytensor.shared(sparse.csr_matrix(table.T), name="words"))
+
+
+OF_SHARED = (of_a_shared_table, of_a_shared_table_transposed, of_a_shared_table_behind)
+
+
 @pytest.mark.parametrize(
     ("product", "said"),
     [
         (summed_over_rows, "does not split into rows"),
-        (made_dense, "does not split into rows"),
-        (of_a_shared_table, "'words'.*Give the matrix itself to pytensor.sparse.dot"),
+        (of_another_product, r"op Matmul.*Write pytensor.sparse.dot\(X, beta\)"),
+        (of_an_estimated_table, r"op SparseDot.*Write pytensor.sparse.dot\(X, beta\)"),
+        *((of, "'words'.*Give the matrix itself to pytensor.sparse.dot") for of in OF_SHARED),
     ],
 )
 def test_what_ties_rows_together_or_may_change_is_refused(product, said):
