@@ -28,13 +28,12 @@ from pymc_austerity.groups.dummies_as_numbers import with_numbers_of_groups
 from pymc_austerity.groups.effects_read import axis_entering, distinct, effects_read, is_read_by_rows
 from pymc_austerity.groups.factor import GroupsNotFoundError
 from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between
+from pymc_austerity.groups.map_jacobian import Point, log_jacobian_of
 from pymc_austerity.groups.scales_on_effects import with_scales_on_effects
 from pymc_austerity.groups.taken_by_group import EffectsRead, number_of_cell
 from pymc_austerity.groups.zero_sum_effects import by_zero_sum, sum_over
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood.derived_model import derived_model, replacing
-
-Point = Mapping[str, np.ndarray]
 
 #: How far the log densities of both models may differ in the check, relative to their size.
 _RELATIVE_ERROR = 1e-6
@@ -307,7 +306,7 @@ def _check(model: Model, found: CentredModel) -> None:
     point = at(farthest(lambda spread: bool(np.isfinite(value(at(spread))))))
     moved = found.to_effects(point)
     density, new_density = value(point), _density_of(found.model)(moved)
-    log_jacobian = sum(_log_jacobian(found, names, point) for names in _of_same_groups(found, point))
+    log_jacobian = log_jacobian_of(found.to_effects, found.replaced, found.zero_sums, point)
     back = found.from_effects(moved)
     off = max((np.abs(back[name] - point[name]).max(initial=0.0) for name in found.replaced), default=0.0)
     if not abs(density - new_density - log_jacobian) + off <= _RELATIVE_ERROR * (1 + abs(density)):
@@ -327,34 +326,3 @@ def _density_of(model: Model) -> Callable[[Point], float]:
             return float(uninterrupted(density, *(point[v.name] for v in values))[0])
 
     return at
-
-
-def _of_same_groups(found: CentredModel, point: Point) -> list[list[str]]:
-    """Return variables that are replaced, those with as many groups together: effects may read several of them."""
-    together: dict[int | str, list[str]] = {}
-    for name, axis in found.replaced.items():
-        by = name if axis is None or name in found.zero_sums else point[name].shape[axis]
-        together.setdefault(by, []).append(name)
-    return list(together.values())
-
-
-def _log_jacobian(found: CentredModel, names: Sequence[str], point: Point) -> float:
-    """Return Σ_g log |∂u_g/∂z_g| of some variables, from differences: the map is affine in z."""
-    axes = [None if name in found.zero_sums else found.replaced[name] for name in names]
-    by_group = [point[n][None] if axis is None else np.moveaxis(point[n], axis, 0) for n, axis in zip(names, axes)]
-    n_groups = len(by_group[0])
-    flat = np.hstack([z.reshape(n_groups, -1) for z in by_group])
-    ends = np.cumsum([z[0].size for z in by_group])
-
-    def effects_at(entries: np.ndarray) -> np.ndarray:
-        changed = dict(point)
-        for name, axis, z, own in zip(names, axes, by_group, np.split(entries, ends[:-1], axis=1), strict=True):
-            changed[name] = own.reshape(z.shape)[0] if axis is None else np.moveaxis(own.reshape(z.shape), 0, axis)
-        effects = found.to_effects(changed)
-        return np.hstack([np.reshape(effects[name], (n_groups, -1)) for name in names])
-
-    columns = [effects_at(flat + one) - effects_at(flat) for one in np.eye(flat.shape[1])]
-    matrices = np.stack(columns, axis=-1)
-    if found.zero_sums.keys() >= set(names):  # one column fewer
-        return float(np.linalg.slogdet(matrices.transpose(0, 2, 1) @ matrices)[1].sum() / 2)
-    return float(np.linalg.slogdet(matrices)[1].sum())

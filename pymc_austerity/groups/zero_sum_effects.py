@@ -139,20 +139,22 @@ def by_zero_sum(
     # The entries of a group that sum to zero themselves are made of one number fewer, along orthonormal directions.
     inside: Any = pt.constant(np.linalg.svd(np.ones((1, size)))[2][1:]) if both else None
     new = pt.TensorType("float64", (n * size,) if by_cell else (n, size - both) if in_table else (n,))(source.name)
-    by_group = new.reshape((size, n)).T if by_cell else new.reshape((n, -1))
+    by_group = new.reshape((size, n)).T if by_cell else new
     u = pt.moveaxis(by_group @ inside if both else by_group, 0, axis) if in_table else new
     (times,) = graph_replace([of.effects], {source: pt.ones(of.source_shape)}, strict=False)
     slope, (_, _, scale, _) = times[(..., *[slice(1)] * source.owner.op.ndim_supp)], source.owner.inputs
     sd = slope * scale  # the same for all groups
+    if by_cell:
+        sd = pt.broadcast_to(sd, (size, 1))[:, 0][np.repeat(np.arange(size), n)]
     sds = sd.T if in_table else sd
-    log_prior = -0.5 * (by_group / sds) ** 2 - (n - 1) / n * (pt.log(pt.abs(sds)) + 0.5 * np.log(2 * np.pi))
+    log_prior = -0.5 * (new / sds) ** 2 - (n - 1) / n * (pt.log(pt.abs(sds)) + 0.5 * np.log(2 * np.pi))
     by_row = {other.read: _in_effects(other, new, u, inside, axis) for other in read}
     effects = pt.moveaxis(of.effects, axis, 0) if in_table else of.effects
     return (
         effects.T.flatten() if by_cell else effects @ inside.T if both else effects,
         new,
         u / slope,
-        log_prior.T.flatten() if by_cell else log_prior.sum(axis=1),
+        log_prior.sum(axis=1) if new.type.ndim == 2 else log_prior,
         by_row,
     )
 

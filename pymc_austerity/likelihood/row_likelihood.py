@@ -114,7 +114,8 @@ def row_likelihood(
     sets = row_sets(model, candidates)
     terms = RowTerms(tuple(s.terms for s in sets))
     warn_of_many(len(terms.all))
-    warn_about_remainder(model, {term: shape for term, shape in candidates.shapes.items() if term not in terms.all})
+    rest = {term: shape for term, shape in candidates.shapes.items() if term not in terms.all}
+    warn_about_remainder(model, rest, point)
     rows, batches = union_of(sets)
     likelihood, fixed = _split_density(model, terms, rows, batches, variables, point)
     return likelihood, DataSource(sets, fixed), terms

@@ -249,12 +249,21 @@ def warn_of_many(n_terms: int) -> None:
         )
 
 
-def warn_about_remainder(model: Model, rest: Mapping[Variable, tuple[int, ...]]) -> None:
-    """Warn where much of a model lies outside the rows that are subsampled, in terms of these shapes."""
+def warn_about_remainder(
+    model: Model, rest: Mapping[Variable, tuple[int, ...]], point: Mapping[str, np.ndarray]
+) -> None:
+    """Warn where much of a model lies outside the rows that are subsampled, in terms of these shapes.
+
+    Potentials of no more entries than a free variable that they read are priors.
+    """
     sizes = {term.name: int(np.prod(shape)) for term, shape in rest.items()}
     for potential in (p for p in model.potentials if p in rest):
-        arrays = [array_of(v).size for v in ancestors([potential]) if is_array_leaf(v)]
+        above = set(ancestors([potential]))
+        arrays = [array_of(v).size for v in above if is_array_leaf(v)]
         sizes[potential.name] = max([sizes[potential.name], *arrays])
+        free = [np.size(point[model.rvs_to_values[rv].name]) for rv in model.free_RVs if rv in above]
+        if sizes[potential.name] <= max(free, default=0):
+            del sizes[potential.name]
     large = {name: size for name, size in sizes.items() if size >= _LARGE_REMAINDER}
     if large:
         warnings.warn(

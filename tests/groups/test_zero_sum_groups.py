@@ -194,6 +194,7 @@ def test_points_are_those_of_the_model(name):
     point = {k: RNG.normal(size=v.shape) for k, v in model.initial_point().items()}
     theta = read.data.coordinates.theta(point)
     assert len(read.groups.zero_sums) == (2 if name == "slopes" else 1)
+    assert not any(read.groups.tied)
     for start, end, k in read.groups.zero_sums:
         assert abs(theta[read.groups.own[start:end, k]].sum()) < 1e-12
     back = read.data.coordinates.point(point, theta)
@@ -232,6 +233,7 @@ def test_tables_that_sum_to_zero_are_groups(name):
     found, shape = read_groups(model_of_table(name)), READ[name][2]
     groups = found.groups
     assert groups.own.shape == shape
+    assert not any(groups.tied)
     expected = [[0, T, k] for k in range(shape[1])] if name != "cells" else [[0, T, 0], [T, 2 * T, 0]]
     assert groups.zero_sums.tolist() == expected
     point = {k: RNG.normal(size=v.shape) for k, v in model_of_table(name).initial_point().items()}
@@ -276,6 +278,18 @@ def test_table_has_the_law_of_linear_algebra(name):
 
     assert largest(law_of_table(n_axes)) < MAX_Z
     assert largest(law_of_table(3 - n_axes)) > MAX_Z
+
+
+def test_prior_of_thousands_of_effects_splits():
+    """Nothing of the size of a matrix of all groups is made: 3 GB for so many."""
+    level = np.arange(20_000)
+    with pm.Model() as model:
+        u = pm.ZeroSumNormal("x", scale(), shape=level.size)
+        pm.Normal("y", pm.Normal("a", 0, 5) + u[level], 1, observed=RNG.normal(size=level.size))
+    groups = read_groups(model).groups
+    assert groups.own.shape == (level.size, 1)
+    assert groups.zero_sums.tolist() == [[0, level.size, 0]]
+    assert groups.tied == (False,)
 
 
 def test_many_sums_of_few_cells_are_groups_with_their_own_coordinates():

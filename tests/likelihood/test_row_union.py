@@ -1,5 +1,7 @@
 """Several sets of rows of different length are one population, whose log-likelihood is the model's own."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pymc as pm
 import pytensor
@@ -194,3 +196,14 @@ def test_a_step_that_reads_one_set_says_so():
     with pytest.raises(ValueError, match=r"'y': 60, 'z': 40.*this step reads one set.*observed="):
         row_likelihood(model, several=False)
     assert row_likelihood(model, observed="y", several=False)[0].n_rows == N
+
+
+@pytest.mark.parametrize("n_effects", [10, 6_000])
+def test_potential_of_more_entries_than_its_variables_is_warned_of(n_effects):
+    """One of as many entries as a variable is a prior, which groups read in part."""
+    with pm.Model() as model:
+        u = pm.Normal("u", shape=n_effects)
+        pm.Normal("y", u[np.arange(10 * N) // 2 % n_effects], 1.0, observed=np.tile(REAL, 10))
+        pm.Potential("more", -(u[np.arange(6_000) % n_effects] ** 2).cumsum()[::-1])
+    with nullcontext() if n_effects == 6_000 else pytest.warns(UserWarning, match="more.*6000.*evaluated in full"):
+        row_likelihood(model, observed="y")
