@@ -107,6 +107,8 @@ def axis_of_assignment(node: Apply, axes: Axes) -> RowAxis:
     source, value, *indices = axes
     full = [*plain_indices(node), *[slice(None)] * (node.inputs[0].type.ndim - len(plain_indices(node)))]
     of = dict(zip(index_inputs(node), indices, strict=True))
+    if source is None and any(a and a.per_row for a in indices):
+        raise refuse(node, "rows are added up by their numbers (a statistic over the rows of each group)")
     if source is None:
         raise refuse_entries(node, node.inputs[0], 0)
     if not source.per_row:

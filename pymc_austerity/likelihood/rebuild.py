@@ -109,7 +109,7 @@ class BatchRebuild:
             return
         shape_inputs = next((s for op, s in _SHAPE_INPUTS.items() if isinstance(node.op, op)), None)
         if isinstance(node.op, Reshape) and inputs[0] is not node.inputs[0]:
-            inputs[1] = self._patch_new_shape(inputs[1])
+            inputs[1] = self._patch_new_shape(inputs[1], node.op.make_node(*inputs).outputs[0].type.shape)
         elif shape_inputs is not None:
             inputs[shape_inputs] = [self._patch_shape(i) for i in inputs[shape_inputs]]
         if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
@@ -188,19 +188,15 @@ class BatchRebuild:
             return shape
         return self._patch_size(shape)
 
-    def _patch_new_shape(self, shape: Variable) -> Variable:
+    def _patch_new_shape(self, shape: Variable, known: Sequence[int | None]) -> Variable:
         """Leave the length that depends on the number of rows to be worked out from the others."""
-        if not isinstance(shape, Constant):
+        lengths = shape.data.tolist() if isinstance(shape, Constant) else list(known)
+        if -1 in lengths or None in lengths:  # a batch has a length that is not known
             return shape
-        lengths = np.asarray(shape.data)
-        place = row_axis_in(lengths.tolist(), self._n_rows)
+        place = row_axis_in(lengths, self._n_rows)
         if place is None:
             place = next((i for i, n in enumerate(lengths) if n % self._n_rows == 0), None)
-        return (
-            shape
-            if place is None or -1 in lengths
-            else pt.constant(np.where(np.arange(lengths.size) == place, -1, lengths))
-        )
+        return shape if place is None else pt.constant([-1 if i == place else n for i, n in enumerate(lengths)])
 
     def _patch_length(self, length: Variable) -> Variable:
         leaves = [v for v in ancestors([length]) if v.owner is None]

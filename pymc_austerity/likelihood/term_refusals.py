@@ -10,9 +10,9 @@ from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
 from pymc.distributions.simulator import SimulatorRV
 from pymc.model import Model
 from pymc.variational.minibatch_rv import MinibatchRandomVariable
-from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.basic import AllocDiag, ExtractDiag, Join
+from pytensor.tensor.basic import AllocDiag, ExtractDiag, Join, MakeVector
 from pytensor.tensor.pad import Pad
 from pytensor.tensor.random.type import RandomGeneratorType
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
@@ -178,6 +178,12 @@ def said_of_part(variables: Sequence[Variable], n_rows: int, stop: Iterable[Vari
                 "covariance does, so that no row of the data is read by itself. Give it an entry for each row of the "
                 "data, or sample with pm.NUTS"
             )
+        if var.owner is not None and _puts_together(var.owner) == n_rows:
+            return (
+                f"its {n_rows} rows are computed one by one and put together inside the model (as in pt.stack of a "
+                "list). Write the computation for all rows at once, X @ beta or u[g], of arrays with an entry for "
+                "each row"
+            )
         if var.owner is not None and isinstance(var.owner.op, Pad):
             return (
                 "rows are padded inside the model (pt.pad), which moves them past each other. Pad arrays outside the "
@@ -190,6 +196,7 @@ def said_of_part(variables: Sequence[Variable], n_rows: int, stop: Iterable[Vari
                     f"its rows are put together from parts of {' and '.join(map(str, lengths))} rows inside the model "
                     "(as in pt.concatenate), and a batch has rows of each. Put the arrays together outside the model, "
                     "so that each has an entry for each row, and where the parts differ write pt.switch(of_first, a, b)"
+                    ", or u[part] with the number of the part of each row"
                 )
         if var.owner is not None and isinstance(var.owner.op, ExtractDiag) and is_product(var.owner.inputs[0].owner):
             return (
@@ -219,6 +226,14 @@ def said_of_part(variables: Sequence[Variable], n_rows: int, stop: Iterable[Vari
                     "that each array has an entry for each row"
                 )
     return None
+
+
+def _puts_together(node: Apply) -> int:
+    """Return how many single entries a node puts together, zero where it does something else."""
+    if isinstance(node.op, MakeVector):
+        return len(node.inputs)
+    parts = [v for v in node.inputs if v.type.ndim] if isinstance(node.op, Join) else []
+    return len(parts) if all(v.type.shape[:1] == (1,) for v in parts) else 0
 
 
 def _cut(index: slice) -> int:

@@ -11,10 +11,12 @@ from itertools import permutations
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 from pymc.model import Model
 from pymc.util import get_untransformed_name, is_transformed_name
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors, apply_ancestors
+from pytensor.scalar import Cast
 
 from pymc_austerity.likelihood.model_graph import is_product
 
@@ -105,6 +107,38 @@ def warn_of_estimated_matrices(model: Model, name: str) -> None:
                     stacklevel=2,
                 )
                 return
+
+
+def warn_of_indicators(model: Model, variables: Iterable[Variable], name: str) -> None:
+    """Warn of variables of 0 and 1 that move in one decision with all others; `name` is that of the step.
+
+    Another value of one is proposed together with a step of everything else, of rows that tell much of it.
+    """
+    for rv in (model.values_to_rvs[value] for value in variables):
+        if not isinstance(rv.owner.op, pm.Bernoulli.rv_type):
+            continue
+        selected = next((other for other in model.free_RVs if _selects(model, rv, other)), None)
+        jumps = "" if selected is None else f"{name}(proposal=pma.ReversibleJump({selected.name!r}, {rv.name!r})), or "
+        _log.warning(
+            f"{rv.name!r} takes 0 or 1, and {name} proposes another value together with a step of all its other "
+            "variables: where the rows tell much of it, it hardly ever switches. Sum it out (pm.Mixture, or "
+            f"pm.math.logaddexp in a potential), or sample with {jumps}with a step of its own beside {name}: "
+            f"pm.BinaryGibbsMetropolis([{rv.name!r}])."
+        )
+
+
+def _selects(model: Model, indicators: Variable, of: Variable) -> bool:
+    """Whether the model reads coefficients multiplied by indicators, one of each."""
+    unbounded = of.type.dtype.startswith("float") and model.rvs_to_transforms[of] is None
+    if not unbounded or of.type.shape != indicators.type.shape or not of.type.ndim:
+        return False
+    nodes = apply_ancestors([*model.observed_RVs, *model.potentials], blockers=model.free_RVs)
+    return any(node.op == pt.mul and {indicators, of} <= {_uncast(v) for v in node.inputs} for node in nodes)
+
+
+def _uncast(var: Variable) -> Variable:
+    cast = isinstance(getattr(getattr(var.owner, "op", None), "scalar_op", None), Cast)
+    return var.owner.inputs[0] if cast else var
 
 
 def mention_row_deterministics(model: Model, n_rows: int) -> None:

@@ -26,6 +26,7 @@ from pymc_austerity.steps.defaults import ProxyChoice, plan_pool, plan_proxy
 from pymc_austerity.steps.description import (
     mention_row_deterministics,
     warn_of_estimated_matrices,
+    warn_of_indicators,
     warn_of_local_scales,
 )
 from pymc_austerity.steps.draw_statistics import OF_A_DRAW, OF_GROUPS, OF_MERGED_ROWS
@@ -138,6 +139,8 @@ def build(model: Model, given: Given, one: OneDecision, phases: Phases) -> Built
         if given.data is None and given.proposal is None and len(given.variables) == len(model.value_vars):
             because = f", as {' and '.join(chosen)} asks for it" if chosen else ""
             hint_at_groups(model, example, given.made_by, because)
+        if given.proposal is None:
+            warn_of_indicators(model, given.variables, given.made_by)
         if plan.proxy is not None:
             warn_of_local_scales(read, given.made_by)
             warn_of_estimated_matrices(model, given.made_by)

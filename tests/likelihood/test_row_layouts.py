@@ -315,6 +315,9 @@ SPLIT = {
     "chosen by a marked table": potential(lambda: (log_softmax() * pt.extra_ops.to_one_hot(CHOICE % 3, 3)).sum(axis=1)),
     "chosen by where a mask is": potential(lambda: log_softmax()[pt.as_tensor(np.eye(3)[CHOICE % 3]).nonzero()]),
     "constants less their mean": normal(lambda: beta() @ centred(pt.as_tensor(XT)) / pt.as_tensor(X).std()),
+    "a parameter repeated": normal(lambda: pt.repeat(beta(1), N) * X[:, 0]),
+    "coefficients repeated": normal(lambda: (pt.repeat(beta()[None, :], N, axis=0) * X).sum(axis=1)),
+    "coefficients tiled": normal(lambda: (pt.tile(beta(), (N, 1)) * X).sum(axis=1)),
     "the first rows of longer constants": normal(lambda: pt.as_tensor(np.tile(X, (2, 1)))[:N] @ beta()),
 }  # fmt: skip
 
@@ -414,6 +417,10 @@ def test_entries_that_are_repeated_are_to_be_indexed():
         read(normal(lambda: pt.repeat(beta(4), N // 4)))
 
 
+def by_group_mean(x):
+    return x - (pt.bincount(GROUP, weights=x) / np.bincount(GROUP))[GROUP]
+
+
 @pytest.mark.filterwarnings("ignore:.*RandomVariable:DeprecationWarning")  # of PyMC's own
 @pytest.mark.parametrize(
     ("define", "said"),
@@ -423,6 +430,13 @@ def test_entries_that_are_repeated_are_to_be_indexed():
             normal(lambda: pt.concatenate([X[:9] @ (b := beta()), X[9:, :2] @ b[:2]])),
             "put together .* of 9 and 31 rows",
         ),
+        (normal(lambda: pt.stack([x @ b for b in [beta()] for x in X])), "computed one by one .* Write .* X @ beta"),
+        (normal(lambda: pt.concatenate([(x @ b)[None] for b in [beta()] for x in X])), "computed one by one"),
+        (
+            potential(lambda: pt.stack([pm.logp(pm.Normal.dist(x @ b), y) for b in [beta()] for x, y in zip(X, Y)])),
+            "computed one by one",
+        ),
+        (normal(lambda: by_group_mean(pm.Data("x", X[:, 0])) * beta(1)), r"added up by their numbers \(a statistic"),
         (potential(lambda: -0.5 * (b := beta()) @ (X.T @ X) @ b + b @ (X.T @ Y)), "as a Gram matrix"),
         (normal(lambda: pt.diag(pm.Data("x", X) @ XT) * beta(1)), r"Write \(A \* B.T\).sum\(axis=1\)"),
         (normal(lambda: pt.diag(pm.Data("w", X[:, 0])) @ (X @ beta())), "Multiply by the entries themselves"),

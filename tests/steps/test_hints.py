@@ -1,5 +1,7 @@
-"""Horseshoes and estimated matrices are warned of before sampling, and what one decision moves well is not."""
+"""What moves badly is warned of before sampling, and what one decision moves well is not."""
 
+import logging
+import re
 import warnings
 
 import numpy as np
@@ -7,7 +9,8 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
-from pymc_austerity.steps.description import warn_of_estimated_matrices, warn_of_local_scales
+import pymc_austerity as pma
+from pymc_austerity.steps.description import warn_of_estimated_matrices, warn_of_indicators, warn_of_local_scales
 
 X = np.random.default_rng(2).normal(size=(200, 20))
 
@@ -92,3 +95,53 @@ def test_other_products_are_not_warned_of(coefficients):
         warnings.simplefilter("always")
         warn_of_estimated_matrices(with_rows(coefficients), "PenaltyMH")
     assert [str(warning.message) for warning in said] == []
+
+
+def included(size=20):
+    return pm.Bernoulli("included", 0.5, shape=size)
+
+
+def said_of_indicators(caplog, model, variables=None):
+    with caplog.at_level(logging.WARNING, "pymc_austerity"):
+        warn_of_indicators(model, variables or model.value_vars, "PenaltyMH")
+    return caplog.messages
+
+
+@pytest.mark.parametrize(
+    ("size", "remedy"),
+    [(20, r"proposal=pma.ReversibleJump\('b', 'included'\)"), (1, r"pm.BinaryGibbsMetropolis\(\['included'\]\)")],
+)
+def test_indicators_that_switch_rarely_are_warned_of(caplog, size, remedy):
+    model = with_rows(lambda: included(size) * pm.Normal("b", shape=20))
+    (message,) = said_of_indicators(caplog, model)
+    assert re.search(f"'included' takes 0 or 1.*hardly ever switches.*{remedy}", message)
+
+
+def test_indicators_of_other_steps_are_not_warned_of(caplog):
+    model = with_rows(lambda: included() * pm.Normal("b", shape=20))
+    assert not said_of_indicators(caplog, model, model.continuous_value_vars)
+    assert not said_of_indicators(caplog, with_rows(lambda: pm.Poisson("k", 3) * pm.Normal("b", shape=20)))
+
+
+@pytest.mark.slow
+def test_what_the_warning_of_indicators_says(caplog):
+    """The random walk on all variables does not switch them in draws in which the steps of the remedies do."""
+    b = [0.06, 0.5, -0.5]
+    x = np.random.default_rng(5).normal(size=(1_500, 3))
+    y = x @ b + np.random.default_rng(6).normal(size=1_500)
+
+    def switches(steps):
+        with pm.Model() as model:
+            z, b = included(3), pm.Normal("b", shape=3)
+            pm.Normal("y", x @ (z * b), 1.0, observed=y)
+            options = {"chains": 1, "random_seed": 3, "progressbar": False, "compute_convergence_checks": False}
+            run = pm.sample(400, tune=300, step=steps(model, z, b), **options)
+        return np.count_nonzero(np.diff(run.posterior["included"].values[0], axis=0))
+
+    alone = switches(lambda *_: pma.PenaltyMH(progressbar=False))
+    assert caplog.text.count("hardly ever switches") == 1
+    by_jumps = switches(lambda *_: pma.PenaltyMH(proposal=pma.ReversibleJump("b", "included"), progressbar=False))
+    beside = switches(lambda m, z, b: [pma.PenaltyMH([b], progressbar=False), pm.BinaryGibbsMetropolis([z])])
+    assert caplog.text.count("hardly ever switches") == 1
+    assert alone < beside
+    assert 5 * alone < by_jumps
