@@ -6,7 +6,7 @@ import numpy as np
 
 from pymc_austerity.bounds import row_series, scalar_rules, sums_of_squares
 from pymc_austerity.bounds.remainder_bounds import RemainderBounds
-from pymc_austerity.groups import centred_model as centred
+from pymc_austerity.groups import centred_model, change_of_variables
 from pymc_austerity.likelihood import model_data, row_set
 from pymc_austerity.likelihood.axis import RowAxis
 from pymc_austerity.likelihood.row_data import DataSource
@@ -122,14 +122,14 @@ PLANTS = {
 
 def effects_without_their_jacobian(patch):
     """The prior of effects that rows read is taken for that of what the user wrote."""
-    inverse = centred._inverse
+    inverse = change_of_variables._inverse
 
     def without(*given, **named):
         found = inverse(*given, **named)
         return None if found is None else (found[0], 0.0 * found[1])
 
-    patch.setattr(centred, "_inverse", without)
-    patch.setattr(centred, "_check", lambda *given: None)
+    patch.setattr(change_of_variables, "_inverse", without)
+    patch.setattr(centred_model, "_check", lambda *given: None)
 
 
 def sums_of_curvatures_are_wrong(decider):

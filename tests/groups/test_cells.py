@@ -7,7 +7,7 @@ import pymc as pm
 import pytest
 
 import pymc_austerity as pma
-from pymc_austerity.groups import GroupsNotFoundError, centred_model, read_groups
+from pymc_austerity.groups import GroupsNotFoundError, change_of_variables, read_groups
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 A, S, N = 3, 5, 400
@@ -76,8 +76,8 @@ def test_other_tables_are_groups_by_their_first_axis(predictor):
 
 def test_cells_numbered_along_the_wrong_axis_are_refused(monkeypatch):
     """A planted mistake: the density is then not that of the model."""
-    right = centred_model.number_of_cell
-    monkeypatch.setattr(centred_model, "number_of_cell", lambda index, shape: right(index[::-1], shape[::-1]))
+    right = change_of_variables.number_of_cell
+    monkeypatch.setattr(change_of_variables, "number_of_cell", lambda index, shape: right(index[::-1], shape[::-1]))
     with pytest.raises(GroupsNotFoundError, match="fails its check"):
         read_groups(model_of(not_centred))
 

@@ -9,7 +9,13 @@ import pytensor.tensor as pt
 import pytest
 
 import pymc_austerity as pma
-from pymc_austerity.groups import GroupsNotFoundError, centred_model, read_groups, scales_on_effects
+from pymc_austerity.groups import (
+    GroupsNotFoundError,
+    centred_model,
+    change_of_variables,
+    read_groups,
+    scales_on_effects,
+)
 
 G, N = 7, 200
 RNG = np.random.default_rng(0)
@@ -232,13 +238,13 @@ def test_weights_of_a_mixture_stay_what_they_are_beside_effects():
 @pytest.mark.parametrize("part", ["log_jacobian", "z"])
 def test_wrong_change_of_variables_is_refused(predictor, part, monkeypatch):
     """A planted mistake: the Jacobian is left out, or z is half of what it should be."""
-    right = centred_model._inverse
+    right = change_of_variables._inverse
 
     def wrong(*args, **kwargs):
         z, log_jacobian = right(*args, **kwargs)
         return (z / 2, log_jacobian) if part == "z" else (z, 1 + 0 * log_jacobian)
 
-    monkeypatch.setattr(centred_model, "_inverse", wrong)
+    monkeypatch.setattr(change_of_variables, "_inverse", wrong)
     with pytest.raises(GroupsNotFoundError, match="fails its check"):
         read_groups(model_of(predictor))
 

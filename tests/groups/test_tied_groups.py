@@ -15,7 +15,7 @@ from numba import njit
 
 import pymc_austerity as pma
 from pymc_austerity.compile.cache import cached
-from pymc_austerity.groups import GroupsNotFoundError, centred_model, read_groups, tied_prior
+from pymc_austerity.groups import GroupsNotFoundError, change_of_variables, read_groups, tied_prior
 from pymc_austerity.groups.carried_move import build_carried_move
 from pymc_austerity.groups.group_conditional import Conditional, place_all
 from pymc_austerity.groups.group_pass import GroupPass
@@ -340,8 +340,8 @@ def test_what_is_no_precision_of_the_prior_is_refused(monkeypatch):
 
 def test_jacobian_left_out_is_refused(monkeypatch):
     """A planted mistake in the change from steps of a walk to where it is."""
-    right = centred_model.inverse_by_ops
-    monkeypatch.setattr(centred_model, "inverse_by_ops", lambda *args: (right(*args)[0], pt.constant(0.0)))
+    right = change_of_variables.inverse_by_ops
+    monkeypatch.setattr(change_of_variables, "inverse_by_ops", lambda *args: (right(*args)[0], pt.constant(0.0)))
     with pytest.raises(GroupsNotFoundError, match="fails its check"):
         read_groups(model_of("by steps", outcomes(FLAT)))
 
