@@ -18,7 +18,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors, apply_ancestors
 from pytensor.scalar import Cast
 
-from pymc_austerity.likelihood.model_graph import is_product
+from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf, is_product, plain_draw
 
 #: Columns of a terminal, and variables that are named before the others are counted.
 _WIDTH, _NAMED = 80, 6
@@ -57,6 +57,8 @@ _log = logging.getLogger("pymc_austerity")
 #: Scales from which on they are those of single coefficients.
 _MANY_SCALES = 10
 _HEAVY_TAILS = (pm.HalfCauchy, pm.HalfStudentT)
+#: Rows and columns of a table from which on their effects are many.
+_MANY_EFFECTS = 12
 #: Rows from which a variable with a value for each is worth a line.
 _LONG = 5_000
 
@@ -125,6 +127,33 @@ def warn_of_indicators(model: Model, variables: Iterable[Variable], name: str) -
             f"pm.math.logaddexp in a potential), or sample with {jumps}with a step of its own beside {name}: "
             f"pm.BinaryGibbsMetropolis([{rv.name!r}])."
         )
+
+
+def warn_of_tables(model: Model, name: str) -> None:
+    """Warn of outcomes that are a table with effects of its rows and of its columns; `name` is that of the step.
+
+    A row of a table is read whole, so that the effects of its columns are no groups.
+    """
+    free, point = set(model.free_RVs), model.initial_point()
+    of_length: dict[tuple[int, ...], list[Variable]] = {}
+    for rv in model.free_RVs:
+        of_length.setdefault(np.shape(point[model.rvs_to_values[rv].name]), []).append(rv)
+    for outcome in model.observed_RVs:
+        value = model.rvs_to_values[outcome]
+        shape = array_of(value).shape if is_array_leaf(value) else ()
+        if len(shape) != 2 or min(shape) < _MANY_EFFECTS or getattr(plain_draw(outcome).owner.op, "ndim_supp", 1):
+            continue
+        above = set(ancestors([outcome], blockers=free))
+        estimated = [rv for n in dict.fromkeys(shape) for rv in of_length.get((n,), []) if rv in above]
+        effects = [rv for rv in estimated if not free.isdisjoint(ancestors(rv.owner.inputs))]
+        if {len(point[model.rvs_to_values[rv].name]) for rv in effects} == set(shape) and len(effects) > 1:
+            names = " and ".join(rv.name for rv in effects)
+            _log.warning(
+                f"{outcome.name!r} is a table of {shape[0]} x {shape[1]} with effects of its rows and of its columns, "
+                f"{names}. {name} reads each row whole and moves the effects of the columns in one decision, which may "
+                f"leave few effective draws. Write it long, observed=table.ravel() with u[i] + v[j] and i, j = "
+                f"np.indices({shape}).reshape(2, -1): then both are groups."
+            )
 
 
 def _selects(model: Model, indicators: Variable, of: Variable) -> bool:

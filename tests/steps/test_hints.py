@@ -10,7 +10,12 @@ import pytensor.tensor as pt
 import pytest
 
 import pymc_austerity as pma
-from pymc_austerity.steps.description import warn_of_estimated_matrices, warn_of_indicators, warn_of_local_scales
+from pymc_austerity.steps.description import (
+    warn_of_estimated_matrices,
+    warn_of_indicators,
+    warn_of_local_scales,
+    warn_of_tables,
+)
 
 X = np.random.default_rng(2).normal(size=(200, 20))
 
@@ -121,6 +126,28 @@ def test_indicators_of_other_steps_are_not_warned_of(caplog):
     model = with_rows(lambda: included() * pm.Normal("b", shape=20))
     assert not said_of_indicators(caplog, model, model.continuous_value_vars)
     assert not said_of_indicators(caplog, with_rows(lambda: pm.Poisson("k", 3) * pm.Normal("b", shape=20)))
+
+
+def effects(name, size, scale=None):
+    return pm.Normal(name, 0, scale or pm.HalfNormal(f"sd_{name}"), shape=size)
+
+
+@pytest.mark.parametrize(
+    ("mean", "warned"),
+    [
+        (lambda: effects("a", 20)[:, None] + effects("b", 30), True),
+        (lambda: effects("a", 20)[:, None] + pm.Normal("b") * np.arange(30), False),
+        (lambda: effects("a", 20, 1.0)[:, None] + effects("b", 30, 1.0), False),
+    ],
+    ids=["rows and columns", "rows", "of known scale"],
+)
+def test_tables_with_effects_of_both_axes_are_warned_of(caplog, mean, warned):
+    with pm.Model() as model:
+        pm.Normal("y", mean(), 1, observed=np.zeros((20, 30)))
+    with caplog.at_level(logging.WARNING, "pymc_austerity"):
+        warn_of_tables(model, "PenaltyMH")
+    said = r"'y' is a table of 20 x 30 .* a and b.* np.indices\(\(20, 30\)\).reshape\(2, -1\)"
+    assert [bool(re.search(said, message)) for message in caplog.messages] == [True] * warned
 
 
 @pytest.mark.slow
