@@ -436,7 +436,10 @@ def by_group_mean(x):
             potential(lambda: pt.stack([pm.logp(pm.Normal.dist(x @ b), y) for b in [beta()] for x, y in zip(X, Y)])),
             "computed one by one",
         ),
-        (normal(lambda: by_group_mean(pm.Data("x", X[:, 0])) * beta(1)), r"added up by their numbers \(a statistic"),
+        (
+            normal(lambda: by_group_mean(pm.Data("x", X[:, 0])) * beta(1)),
+            r"added up by their numbers|Compute statistics over rows outside",
+        ),
         (potential(lambda: -0.5 * (b := beta()) @ (X.T @ X) @ b + b @ (X.T @ Y)), "as a Gram matrix"),
         (normal(lambda: pt.diag(pm.Data("x", X) @ XT) * beta(1)), r"Write \(A \* B.T\).sum\(axis=1\)"),
         (normal(lambda: pt.diag(pm.Data("w", X[:, 0])) @ (X @ beta())), "Multiply by the entries themselves"),
