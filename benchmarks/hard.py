@@ -1,23 +1,32 @@
 """Posteriors that are not normal: effective draws a CPU second, errors and verdicts, beside nutpie.
 
-Run ``python benchmarks/hard.py`` (``--posteriors`` and ``--steps`` choose; ``--reference`` are the draws of each of
-nutpie's four chains, after as many of tuning).  Steps as they are, 2 chains of ``--draws`` draws, set-up and tuning
-included; what takes longer than ``--seconds`` is ended.  ESS is ArviZ's bulk ESS of the slowest parameter; errors are
-the largest shift of a mean or of a 5 or 95 % quantile, in posterior standard deviations, against the diagonal nutpie.
+Run ``python benchmarks/hard.py`` (``--posteriors`` and ``--steps`` choose); what is in the file of ``--kept`` is not
+run again.  Steps as they are, 2 chains of ``--draws`` draws after 1,000 to tune, ended after ``--seconds``.  Nutpie
+with either matrix, 1,000 draws after 400 to tune: a first chain that is ended after ``--nutpie`` seconds of processor
+time, and a second one where the first took less than half of them.  ESS is ArviZ's bulk ESS of the slowest parameter;
+seconds are of processor time, set-up and tuning included, compiled code on disk.  "< 5" is a chain that was ended while
+it tuned, with five draws a second.
+
+Errors are of means, standard deviations and quantiles of 5 and 95 %, in posterior standard deviations: the largest
+that the Monte Carlo error of a run and of the slower nutpie's does not explain.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 import logging
 import sys
 import time
 import warnings
+from pathlib import Path
 from typing import Any
 
 import arviz as az
 import numpy as np
 import pymc as pm
+from agreement import beyond_chance, four_of
 from hard_posteriors import POSTERIORS
 from timing import show
 from verdicts import Heard
@@ -38,34 +47,52 @@ def draws_of(idata: Any, model: pm.Model) -> Draws:
 
 
 def slowest(found: Draws) -> tuple[str, float]:
-    """Return the entry with the fewest effective draws, and these; none where it did not move."""
-    ess = {name: float(az.ess(x)) if np.ptp(x) else 0.0 for name, x in found.items()}
+    """Return the entry with the fewest effective draws, and these; none where it did not move or has too few draws."""
+    ess = {name: float(np.nan_to_num(az.ess(x))) if np.ptp(x) else 0.0 for name, x in found.items()}
     return min(ess.items(), key=lambda item: item[1])
 
 
-def largest_error(found: Draws, reference: Draws) -> float:
-    """Return the largest shift of a mean or an outer quantile, in standard deviations of the reference."""
-
-    def of(x: np.ndarray) -> np.ndarray:
-        return np.array([x.mean(), *np.quantile(x, (0.05, 0.95))])
-
-    return max(float(np.abs(of(found[name]) - of(x)).max() / x.std()) for name, x in reference.items())
+def error_shown(found: Draws, reference: Draws) -> float:
+    """Return the largest error that chance does not explain, in standard deviations of the reference."""
+    ours, right = (four_of(np.stack(list(draws.values()), axis=-1)) for draws in (found, reference))
+    return beyond_chance(ours, right)[1]
 
 
-def by_nutpie(model: pm.Model, draws: int, low_rank: bool, chains: int = 4) -> tuple[Draws, float]:
-    """Return draws, and effective ones a CPU second."""
+def nutpie_chain(compiled: Any, seconds: float, **options: Any) -> Any:
+    """Return what one chain of nutpie has drawn after some seconds of processor time."""
     import nutpie
 
     start = time.process_time()
-    drawn = nutpie.sample(
-        nutpie.compile_pymc_model(model), draws=draws, tune=draws, chains=chains, cores=1, seed=1, progress_bar=False,
-        low_rank_modified_mass_matrix=low_rank,
-    )  # fmt: skip
-    found = draws_of(drawn, model)
-    return found, slowest(found)[1] / (time.process_time() - start)
+    sampler = nutpie.sample(compiled, chains=1, cores=1, progress_bar=False, blocking=False, **options)
+    while True:
+        try:
+            return sampler.wait(timeout=0.2)
+        except TimeoutError:
+            if time.process_time() - start > seconds:
+                return sampler.abort()
 
 
-def by_step(make: Any, model: pm.Model, options: argparse.Namespace, reference: Draws) -> dict[str, Any]:
+def by_nutpie(model: pm.Model, draws: int, low_rank: bool, seconds: float = np.inf) -> tuple[Draws, float]:
+    """Return draws of up to two chains, and effective ones a CPU second; less than 0 where a chain still tuned."""
+    import nutpie
+
+    start = time.process_time()
+    compiled = nutpie.compile_pymc_model(model)
+    chains: list[Any] = []
+    before = time.process_time()
+    while len(chains) < 2 and time.process_time() - before <= seconds / 2:
+        options = {"seed": 1 + len(chains), "adaptation": "low_rank" if low_rank else "diag"}
+        chains.append(nutpie_chain(compiled, seconds, draws=draws, tune=400, **options))
+    passed = time.process_time() - start
+    if not chains[0].posterior.sizes["draw"]:
+        return {}, -chains[0].warmup_posterior.sizes["draw"] / passed
+    each = [draws_of(chain, model) for chain in chains]
+    n = min(chain.posterior.sizes["draw"] for chain in chains)
+    found = {name: np.concatenate([chain[name][:, :n] for chain in each]) for name in each[0]}
+    return found, slowest(found)[1] / passed
+
+
+def by_step(make: Any, model: pm.Model, options: argparse.Namespace, references: list[Draws]) -> dict[str, Any]:
     """Return what a step says and does."""
     warned = Heard()
     logging.getLogger("pymc_austerity").addHandler(warned)
@@ -93,38 +120,97 @@ def by_step(make: Any, model: pm.Model, options: argparse.Namespace, reference: 
     return {
         "set-up": set_up, "CPU s": seconds, "draws": idata.posterior.sizes["draw"], "rows": rows,
         "ESS/s": slowest(found)[1] / seconds,
-        **({"error": largest_error(found, reference)} if reference else {}),
+        "error": min((error_shown(found, reference) for reference in references), default=None),
         "verdict": verdict, "announced": announced[:80],
     }  # fmt: skip
+
+
+def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Return what all samplers make of a posterior, in this process."""
+    import nutpie
+
+    found: dict[str, Any] = {"posterior": name}
+    references = []
+    nutpie.compile_pymc_model(POSTERIORS[name]())  # from here on all compiled code is on disk
+    for step in options.steps:
+        with POSTERIORS[name](), contextlib.suppress(Exception):
+            getattr(pma, step)(progressbar=False)
+    for label, low_rank in (("nutpie", False), ("low rank", True)):
+        drawn, found[label] = by_nutpie(POSTERIORS[name](), 1_000, low_rank, options.nutpie)
+        references += [drawn] if drawn else []
+    for step in options.steps:
+        found[step] = by_step(getattr(pma, step), POSTERIORS[name](), options, references)
+    return found
+
+
+def speed(value: float | None) -> str:
+    """Say a speed: three digits at most, and an upper bound where a chain still tuned."""
+    if value is None:
+        return ""
+    return f"< {-value:.2g}" if value < 0 else f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def usable(step: dict[str, Any]) -> float:
+    """Return the effective draws a second of a run that is not refused and may be trusted."""
+    return step["ESS/s"] if step.get("verdict", "do not trust") != "do not trust" else 0.0
+
+
+def ahead(line: dict[str, Any], steps: list[str]) -> tuple[str, float]:
+    """Return the quickest step that may be trusted, and how many times as quick as the better nutpie it is."""
+    name = max(steps, key=lambda step: usable(line[step]))
+    return name, usable(line[name]) / max(abs(line["nutpie"]), abs(line["low rank"]))
+
+
+def unannounced(step: dict[str, Any]) -> bool:
+    """Whether a run is not to be trusted and building its step did not say so."""
+    return step.get("verdict") == "do not trust" and not step["announced"]
+
+
+def report(lines: list[dict[str, Any]], steps: list[str]) -> None:
+    """Print who is ahead on which posterior, what each step said, and the counts."""
+    first, second = [], []
+    for line in lines:
+        name, ratio = ahead(line, steps)
+        speeds = {step: speed(line[step].get("ESS/s")) for step in steps}
+        nutpie = {label: speed(line[label]) for label in ("nutpie", "low rank")}
+        best = f"{name}, {ratio:.2g} times" if ratio > 1 else f"nutpie, {1 / ratio:.2g} times" if ratio else "nutpie"
+        first.append({"posterior": line["posterior"], **speeds, **nutpie, "ahead": best})
+        for step in steps:
+            told = line[step]
+            second.append({
+                "posterior": line["posterior"], "step": step, "rows": told.get("rows", ""),
+                "error": "" if told.get("error") is None else f"{told['error']:.2g}",
+                "verdict": told.get("verdict", "refused"), "said while it was built": told["announced"],
+            })  # fmt: skip
+    show(first)
+    won = sum(ahead(line, steps)[1] > 1 for line in lines)
+    silent = sum(unannounced(line[step]) for line in lines for step in steps)
+    print(f"\nA step that may be trusted is ahead of the better nutpie on {won} of {len(lines)} posteriors.\n")
+    show(second)
+    print(f'\n"do not trust" without a word while the step was built: {silent} of {len(second)} runs.')
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--posteriors", nargs="+", default=list(POSTERIORS), choices=list(POSTERIORS))
     parser.add_argument("--steps", nargs="+", default=["PenaltyMH", "MHSS"], choices=["PenaltyMH", "MHSS"])
-    parser.add_argument("--draws", type=int, default=4_000)
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--reference", type=int, default=500)
+    parser.add_argument("--draws", type=int, default=2_000)
+    parser.add_argument("--seconds", type=float, default=8)
+    parser.add_argument("--nutpie", type=float, default=20)
+    parser.add_argument("--kept", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    lines = []
+    lines = {}
+    if options.kept and options.kept.exists():
+        lines = {line["posterior"]: line for line in map(json.loads, options.kept.read_text().splitlines())}
     for name in options.posteriors:
-        reference, speeds = {}, {}
-        if options.reference:
-            model = POSTERIORS[name]()
-            reference, speeds["nutpie"] = by_nutpie(model, options.reference, low_rank=False)
-            found, speeds["low rank"] = by_nutpie(model, options.reference, low_rank=True)
-            speeds["they differ"] = largest_error(found, reference)
-        for make in (getattr(pma, step) for step in options.steps):
-            line = {
-                "posterior": name,
-                "step": make.__name__,
-                **by_step(make, POSTERIORS[name](), options, reference),
-                **speeds,
-            }
-            lines.append(line)
-            show(lines[-1:], sys.stderr)
-    show(lines)
+        if name not in lines:
+            lines[name] = run(name, options)
+            print(json.dumps(lines[name]), file=sys.stderr, flush=True)
+            if options.kept:
+                with options.kept.open("a") as kept:
+                    kept.write(json.dumps(lines[name]) + "\n")
+    report([lines[name] for name in options.posteriors], options.steps)
 
 
 if __name__ == "__main__":

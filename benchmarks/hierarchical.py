@@ -41,7 +41,7 @@ def row(name: str, options: argparse.Namespace) -> dict[str, Any]:
     found = {"set-up": set_up, "CPU s": seconds, "rows": rows, "slowest": variable, "ESS/s": effective / seconds}
     if options.reference:
         for kind, low_rank in (("nutpie", False), ("low rank", True)):
-            found[kind] = by_nutpie(model, options.reference, low_rank, chains=2)[1]
+            found[kind] = by_nutpie(model, options.reference, low_rank)[1]
         found["times"] = found["ESS/s"] / max(found["nutpie"], found["low rank"])
     return found
 

@@ -56,6 +56,8 @@ def assemble(parts: Parts, check: Callable[[Density], None], phases: Phases) -> 
         parts = replace(parts, plan=plan)
         compiled = compiled.with_parts(parts)
     with phases("Learning from all rows", has_bars=True):
+        if plan.proxy is not None:
+            compiled.round_kinks(parts.rows, parts.fixed, _start(parts, compiled))
         table, parts = parts.rows, _learn(parts, compiled)
     if by_proxy and parts.prepared is not None:
         _check_sums(compiled, table, parts.fixed, parts.prepared.expansion.centre)
@@ -142,11 +144,10 @@ def _learn(parts: Parts, compiled: Compiled, kept: Kept | None = None) -> Parts:
     plan = parts.plan
     if plan.proxy is None:
         return parts
-    theta0 = parts.theta0 if compiled.selected is None else compiled.selected.of(parts.theta0)
     with quiet_compilation():
         given = ToLearn(
             compiled.read, lambda: compiled.derivatives, compiled.remainders, compiled.surrogate, parts.rows,
-            parts.fixed, np.concatenate([theta0, parts.others0]), float(parts.temperature.final),
+            parts.fixed, _start(parts, compiled), float(parts.temperature.final),
             parts.compile_kwargs, parts.progressbar, compiled.may_bend, kept,
         )  # fmt: skip
         prepared = plan.prepare(given, parts.made_by, parts.test.reads.a_part, _STACKLEVEL)
@@ -155,11 +156,17 @@ def _learn(parts: Parts, compiled: Compiled, kept: Kept | None = None) -> Parts:
     return replace(parts, prepared=prepared, rows=prepared.table.to_read(parts.rows))
 
 
+def _start(parts: Parts, compiled: Compiled) -> np.ndarray:
+    """Return ψ = (θ, others) to start from."""
+    theta0 = parts.theta0 if compiled.selected is None else compiled.selected.of(parts.theta0)
+    return np.concatenate([theta0, parts.others0])
+
+
 def _check_sums(compiled: Compiled, table: Table, fixed: Sequence[np.ndarray], psi: np.ndarray) -> None:
     """Compare the compiled sum over some rows with NumPy's."""
     psi = psi[: compiled.read.psi_blocks[-1].stop]  # without the powers of bent coordinates
     d, batch = compiled.read.theta_size, tuple(np.array(a, order="C") for a in table.some(WARM_UP_ROWS))
-    rows = uninterrupted(interpret_rows(compiled.read), psi[:d], psi[:d], psi[d:], *fixed, *batch)[0]
+    rows = uninterrupted(interpret_rows(compiled.read.of_expanded()), psi[:d], psi[:d], psi[d:], *fixed, *batch)[0]
     found = compiled.derivatives[0](psi, (*fixed, *batch), np.zeros(0, np.int64))[0]
     if not np.isclose(found, rows.sum(), rtol=_RELATIVE_ERROR, atol=_RELATIVE_ERROR * np.abs(rows).sum()):
         raise RuntimeError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,6 +28,7 @@ from pymc_austerity.proxy import (
     compile_statistics_density,
     compile_sums,
     compile_surrogate,
+    with_kinks_rounded,
 )
 from pymc_austerity.rows import Rows, Table
 from pymc_austerity.tried_setup import once
@@ -162,7 +164,12 @@ class Compiled:
             return compile_resolved_density(self.interpreted, self.read, order, **self._options)
         return compile_remainder_density(self.interpreted, self.read, order, bent, **self._options)
 
-    @property
+    @cached_property
     def read(self) -> RowLikelihood:
         """The model in terms of what the rows read."""
         return self._likelihood if self.selected is None else self.selected.likelihood
+
+    def round_kinks(self, table: Table, fixed: Sequence[np.ndarray], start: np.ndarray) -> None:
+        """Expand rows with kinks by what stands in for them; not where a bound holds for what the rows leave."""
+        if self._unbounded and not (self._resolved or self._plan.by_statistics or self._plan.proxy is None):
+            self.read = with_kinks_rounded(self.read, table, fixed, start)

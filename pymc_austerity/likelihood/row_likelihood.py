@@ -44,6 +44,8 @@ class RowLikelihood:
     laws: dict[str, Law]
     #: The last of `batches`, where each row stands for several of the table and its term is m_i ℓ_i(θ).
     counts: Variable | None = None
+    #: The rows with their kinks rounded, which a proxy expands in their place; None where they have none.
+    rounded: Variable | None = None
 
     def counted(self) -> RowLikelihood:
         """Return the likelihood whose rows come with a count behind their data, by which their term is multiplied."""
@@ -51,6 +53,15 @@ class RowLikelihood:
         return replace(
             self, batches=(*self.batches, counts), row_log_likelihood=counts * self.row_log_likelihood, counts=counts
         )
+
+    def of_expanded(self) -> RowLikelihood:
+        """Return the likelihood of what a proxy expands."""
+        return replace(self, row_log_likelihood=self.expanded, rounded=None)
+
+    @property
+    def expanded(self) -> Variable:
+        """What a proxy expands: the rows, or what stands in for those with kinks."""
+        return self.row_log_likelihood if self.rounded is None else self.rounded
 
     @property
     def theta_size(self) -> int:

@@ -8,6 +8,7 @@ from pymc_austerity.proxy.expansion import (
     compile_remainder_density,
     shift_from,
 )
+from pymc_austerity.proxy.kinks import with_kinks_rounded
 from pymc_austerity.proxy.linear_maps import product
 from pymc_austerity.proxy.log_posterior import PriorCurvature
 from pymc_austerity.proxy.plan import ProxyPlan

@@ -159,7 +159,7 @@ def row_remainder(likelihood: RowLikelihood, order: int, bent: bool = False) -> 
     Along ψ(s) = ψ̂ + s(ψ − ψ̂) the derivatives by the scalar s at s = 0 are the terms of the expansion times k!, so one
     forward-mode derivative a term serves any graph and any number of parameters.
     """
-    along, centre, s = along_line(likelihood, likelihood.row_log_likelihood, bent)
+    along, centre, s = along_line(likelihood, likelihood.expanded, bent)
     terms, derivative = [], along
     for k in range(1, order + 1):
         derivative = pushforward(derivative, s, pt.ones_like(s))

@@ -12,7 +12,7 @@ from pymc_austerity.bounds import Region
 from pymc_austerity.likelihood import numba_options
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.centre import Kept, ToLearn, find_centre, stay_at
-from pymc_austerity.proxy.expansion import CubicExpansion, Expansion, Taylor, check_order
+from pymc_austerity.proxy.expansion import CubicExpansion, Expansion, Taylor, check_order, compile_remainder
 from pymc_austerity.proxy.full_pass import Sums
 from pymc_austerity.proxy.linear_maps import WIDE, compressed
 from pymc_austerity.proxy.log_posterior import NoProxyError
@@ -25,7 +25,9 @@ from pymc_austerity.rows.storage import DrawnRows
 
 _log = logging.getLogger("pymc_austerity")
 
-_WEIGHT_PAIRS = 4
+#: Pairs of draws between which rows are weighed, and so many of more coordinates than this: a rare dummy column hardly
+#: moves in some pairs, and all of its rows would seldom be drawn.  So would rows with kinks, which few moves cross.
+_FEW_PAIRS, _MANY_PAIRS, _MANY_COORDINATES = 4, 32, 40
 
 
 class Prepared(NamedTuple):
@@ -66,20 +68,28 @@ def prepare(given: ToLearn, taylor: Taylor, floor: float | None) -> Prepared:
     likelihood, rows, fixed, d = given.likelihood, given.rows, given.fixed, given.likelihood.theta_size
     found = find_centre(given, taylor) if given.kept is None else stay_at(given.kept, given)
     psi, powers, sums, tuned, coordinates, rows_read = found
-    kept = given.kept or Kept(psi, sums.value, _pairs_of(tuned.draws), tuned.normal.factor)
+    is_plain = likelihood.rounded is None and coordinates.size <= _MANY_COORDINATES
+    n_pairs = _FEW_PAIRS if is_plain else _MANY_PAIRS
+    kept = given.kept or Kept(psi, sums.value, _pairs_of(tuned.draws, n_pairs), tuned.normal.factor)
     kept = kept._replace(value=sums.value)
     centre, bent = np.append(psi, powers), powers.size > 0
     hessian = sums.hessian if taylor.order > 1 else np.zeros_like(sums.hessian)
     # What a draw costs is a product with it, where parameters are very many.
     expansion = Expansion(centre, coordinates, sums.gradient, compressed(hessian) if len(hessian) > WIDE else hessian)
+    options = numba_options(given.compile_kwargs)
     both_sides = given.remainders(bent).both_sides
+    # Of rows with kinks the expansion is that of what stands in for them.
+    of_expanded = (
+        both_sides
+        if likelihood.rounded is None
+        else compile_remainder(likelihood.of_expanded(), taylor.order, options, bent)
+    )
     # A step within the posterior: along sd of correlated parameters it would end far outside.
     spread = np.concatenate([tuned.draws[-1] - psi[:d], np.zeros(psi.size - d)])
-    if wrong := check_order(both_sides, expansion, taylor.order, spread, fixed, rows.some(500), d):
+    if wrong := check_order(of_expanded, expansion, taylor.order, spread, fixed, rows.some(500), d):
         raise NoProxyError(wrong)
     table = None
     if floor is not None:
-        options = numba_options(given.compile_kwargs)
         sizes_of = SizesOfRows(likelihood, taylor.order, options, kept.pairs, centre, fixed, both_sides)
         table = _weigh(sizes_of, rows, floor, given.progressbar)
         rows_read += len(rows) - rows.n_known
@@ -91,10 +101,10 @@ def prepare(given: ToLearn, taylor: Taylor, floor: float | None) -> Prepared:
     )
 
 
-def _pairs_of(draws: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+def _pairs_of(draws: np.ndarray, n_pairs: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return draws that lie far apart in the chain, two by two, between which remainders change."""
     far = len(draws) // 2
-    return [(draws[-1 - k], draws[-1 - k - far]) for k in range(_WEIGHT_PAIRS)]
+    return [(draws[-1 - k], draws[-1 - k - far]) for k in range(n_pairs)]
 
 
 def _weigh(sizes_of: SizesOfRows, rows: Table, floor: float, progressbar: bool) -> DrawnRows:

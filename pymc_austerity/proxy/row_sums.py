@@ -65,7 +65,7 @@ def compile_sums(likelihood: RowLikelihood, compile_kwargs: dict[str, Any]) -> R
     data, x_i is known by its entries.  Otherwise it is built column by column, as the derivative of the gradient along
     each coordinate (forward over reverse).
     """
-    rows, psi = likelihood.of_psi(likelihood.row_log_likelihood)
+    rows, psi = likelihood.of_psi(likelihood.expanded)
     total = rows.sum()
     gradient = grad(total, psi)
     data = [*likelihood.fixed, *likelihood.batches]

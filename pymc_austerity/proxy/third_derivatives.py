@@ -46,7 +46,7 @@ def check_triples(likelihood: RowLikelihood) -> None:
 
 def _predictor(likelihood: RowLikelihood) -> tuple[Variable, Variable, Variable | None]:
     """Return the rows as a graph of ψ, ψ, and the linear predictor through which they read it."""
-    rows, psi = likelihood.of_psi(likelihood.row_log_likelihood)
+    rows, psi = likelihood.of_psi(likelihood.expanded)
     return rows, psi, row_predictor(rows, psi, likelihood.batches)
 
 

@@ -6,7 +6,10 @@ import logging
 
 import numpy as np
 
-from pymc_austerity.acceptance import DECIDED
+from pymc_austerity.acceptance import DECIDED, Reads
+from pymc_austerity.diagnostics.judged_decisions import judge_shapes
+from pymc_austerity.diagnostics.spot_check import evaluate_pair, pair_shape
+from pymc_austerity.diagnostics.verdicts import DO_NOT_TRUST, Finding
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Chain, Decider
 from pymc_austerity.proposals import CrankNicolson, SurrogateHMC
@@ -27,6 +30,8 @@ _COMPARED, _ROWS, _FURTHER = 40, 20_000, 1.5
 #: Rate at which states of the posterior are left by moves on the surrogate, below which a user should know, and the
 #: standard error of the log posterior above which it is not known.
 _LEAST_LEFT, _NOISE = 0.5, 1.0
+#: Proposals at which the shape of batches is looked at, within so many row terms.
+_PROPOSALS, _TERMS = 20, 2_000_000
 _REMEDY = (
     "One decision over all its variables does not suit this posterior. Standardise covariates, or use NUTS: "
     "pymc_austerity.recommend(model) compares them."
@@ -68,7 +73,24 @@ def look_ahead(decider: Decider, name: str) -> float | None:
             f"{name} will have few effective draws: where the posterior lies, moves across it are accepted {left:.0%} "
             f"of the time, as its shape is not that of the expanded rows. {_REMEDY}"
         )
+    elif skewed := [f for f in _of_batches(decider, float(np.mean(read))) if f.verdict == DO_NOT_TRUST]:
+        _log.warning(
+            f"{name} draws batches whose means are not normal, as its test takes them to be. {skewed[0].reason} "
+            f"{skewed[0].remedy} Or use NUTS: pymc_austerity.recommend(model) compares them."
+        )
     return float(np.mean(read))
+
+
+def _of_batches(decider: Decider, read: float) -> list[Finding]:
+    """Judge batches of so many rows as `reliability` does after a run, at proposals from draws of the surrogate."""
+    prepared, others, n_rows = decider.parts.prepared, decider.parts.others0, len(decider.parts.stored)
+    if prepared is None or decider.test.reads is not Reads.BATCHES:
+        return []
+    rng, state = np.random.default_rng(1982), decider.new_state()
+    n = int(np.clip(_TERMS // n_rows, 2, _PROPOSALS))
+    proposed = [decider.propose(theta, others, state, rng) for theta in prepared.draws[:: -(-len(prepared.draws) // n)]]
+    pairs = [pair for pair in (evaluate_pair(decider, one) for one in proposed) if pair is not None]
+    return judge_shapes(decider, [(pair_shape(decider, pair), read) for pair in pairs], n_rows) if pairs else []
 
 
 def _rate_of_leaving(decider: Decider) -> float:

@@ -35,6 +35,7 @@ def test_what_is_said(n_rows, accepted, reads, said, tried, monkeypatch, caplog)
             return SimpleNamespace(status=DECIDED, theta=theta, n_rows=n_rows, accepted=accepted)
 
     monkeypatch.setattr(first_look, "Chain", Chain)
+    monkeypatch.setattr(first_look, "_of_batches", lambda decider, read: [])
     decider = SimpleNamespace(
         test=SimpleNamespace(reads=reads), row_source=SimpleNamespace(complete=True), proposal=pma.RandomWalk(),
         parts=SimpleNamespace(
@@ -45,6 +46,18 @@ def test_what_is_said(n_rows, accepted, reads, said, tried, monkeypatch, caplog)
     first_look.look_ahead(decider, "A step")
     assert len(calls) == tried
     assert caplog.text == "" if said is None else said in caplog.text
+
+
+@pytest.mark.parametrize("rows", [pma.Uniform(), pma.Weighted()], ids=["uniform", "weighted"])
+def test_batches_that_hardly_ever_have_the_rows_that_matter_are_announced(rows, caplog):
+    """The effect of an exposure is known from five rows."""
+    rng = np.random.default_rng(2)
+    x, exposed = rng.normal(size=N), 1.0 * (np.arange(N) < 5)
+    with pm.Model():
+        eta = pm.Normal("a", 0, 1) + pm.Normal("b", 0, 1) * x + pm.Normal("c", 0, 3) * exposed
+        pm.Bernoulli("y", logit_p=eta, observed=rng.random(N) < 1 / (1 + np.exp(-x - 3 * exposed)))
+        pma.PenaltyMH(rows=rows, progressbar=False)
+    assert ("draws batches whose means are not normal" in caplog.text) == isinstance(rows, pma.Uniform)
 
 
 def bent_ridge():

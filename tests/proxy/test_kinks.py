@@ -1,0 +1,119 @@
+"""Rows with kinks are expanded by what is rounded there, and decided as they are."""
+
+from dataclasses import replace
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from evidence import MAX_Z, moment_z
+
+import pymc_austerity as pma
+from pymc_austerity.likelihood.density import compile_density
+from pymc_austerity.likelihood.row_likelihood import row_likelihood
+from pymc_austerity.proxy import with_kinks_rounded
+from pymc_austerity.proxy.expansion import Expansion, compile_remainder_density, expanded_sum
+from pymc_austerity.proxy.full_pass import FullPass, read_coordinates
+from pymc_austerity.rows.storage import Rows
+
+N = 20_000
+RNG = np.random.default_rng(44)
+X = RNG.normal(size=N)
+Y = 0.5 + RNG.laplace(size=N)
+
+
+def absolute(b):
+    pm.Laplace("y", b[0] + b[1] * X, 1, observed=Y)
+
+
+def asymmetric(b):
+    pm.AsymmetricLaplace("y", b=1, mu=b[0] + b[1] * X, q=0.8, observed=Y)
+
+
+def larger(b):
+    pm.Normal("y", pt.maximum(X - b[0], 0) + b[1], 1, observed=np.maximum(X - 0.4, 0) + RNG.normal(size=N))
+
+
+def smaller(b):
+    pm.Normal("y", pt.minimum(b[0], X) + b[1], 1, observed=np.minimum(0.4, X) + RNG.normal(size=N))
+
+
+def huber(b):
+    size = pt.abs(pm.Data("Y", Y) - b[0] - b[1] * pm.Data("X", X))
+    pm.Potential("loss", -pt.switch(size < 1.5, 0.5 * size**2, 1.5 * size - 1.125))
+
+
+def scale_of_all(b):
+    pm.Normal("y", b[0], pt.abs(b[1]) + 0.5, observed=Y)
+
+
+def rounded(rows):
+    """Return the likelihood of a model with two coefficients, its rows rounded, and the data."""
+    with pm.Model() as model:
+        rows(pm.Normal("b", 0, 1, shape=2, initval=[0.3, 0.2]))
+    likelihood, source, _ = row_likelihood(model)
+    data = Rows(source.row_arrays())
+    return with_kinks_rounded(likelihood, data, (), np.array([0.3, 0.2])), data
+
+
+def changes(likelihood, summed, rows):
+    """Return how remainders of all rows and known sum change between two points, and how the log-likelihood does.
+
+    The known sum is that of the rows of `summed`.
+    """
+    centre, nothing = np.array([0.45, 0.05]), np.empty(0)
+    at_centre = FullPass(summed, read_coordinates(summed))(centre, (), rows)
+    expansion = Expansion(centre, np.arange(2), at_centre.gradient, at_centre.hessian)
+    density = compile_density(likelihood)
+    remainders = compile_remainder_density(density, likelihood, 2, mode="NUMBA")
+    ends = np.array([0.5, 0.0]), np.array([0.47, 0.03])
+    left, right = remainders.both_sides(*ends, nothing, centre, *rows.arrays)
+    new, old = density.both_sides(*ends, nothing, *rows.arrays)
+    known = [expanded_sum(end, nothing, expansion) for end in ends]
+    return (left - right).sum() + known[0] - known[1], (new - old).sum()
+
+
+@pytest.mark.parametrize("rows", [absolute, asymmetric, larger, smaller])
+def test_remainders_and_known_sum_are_the_log_likelihood(rows):
+    likelihood, data = rounded(rows)
+    assert likelihood.rounded is not None
+    found, expected = changes(likelihood, likelihood, data)
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_known_sum_of_the_rows_themselves_would_be_seen():
+    likelihood, data = rounded(absolute)
+    found, expected = changes(likelihood, replace(likelihood, rounded=None), data)
+    assert found != pytest.approx(expected, rel=1e-2)
+
+
+@pytest.mark.parametrize("rows", [huber, scale_of_all])
+def test_rows_whose_sum_bends_as_much_without_stay_as_they_are(rows):
+    likelihood, _ = rounded(rows)
+    assert likelihood.rounded is None
+
+
+def by_grid():
+    """Return mean and standard deviation of the median of Y by quadrature."""
+    at = np.linspace(0.4, 0.6, 2_001)
+    log_density = np.array([-np.abs(Y - m).sum() for m in at]) - at**2 / 2
+    weight = np.exp(log_density - log_density.max())
+    weight /= weight.sum()
+    mean = weight @ at
+    return mean, np.sqrt(weight @ (at - mean) ** 2)
+
+
+@pytest.mark.slow
+def test_a_median_has_the_moments_of_quadrature_on_a_few_hundred_rows():
+    with pm.Model():
+        pm.Laplace("y", pm.Normal("median", 0, 1), 1, observed=Y)
+        step = pma.PenaltyMH(progressbar=False)
+        idata = pm.sample(
+            4_000, tune=500, step=step, chains=2, cores=1, random_seed=5, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+    mean, sd = by_grid()
+    assert idata.sample_stats["n_rows"].mean() < 300
+    draws = idata.posterior["median"].to_numpy()
+    assert np.abs(moment_z(draws, mean, sd)).max() < MAX_Z
+    assert np.abs(moment_z(draws, mean + 0.2 * sd, sd)).max() > MAX_Z  # a shift that would be seen
