@@ -35,6 +35,9 @@ import pymc_austerity as pma
 
 Draws = dict[str, np.ndarray]
 
+#: Draws of a chain below which a run has no verdict.
+_FEW = 200
+
 
 def draws_of(idata: Any, model: pm.Model) -> Draws:
     """Return the draws of all entries of the free variables, chains by draws."""
@@ -150,20 +153,25 @@ def speed(value: float | None) -> str:
     return f"< {-value:.2g}" if value < 0 else f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
+def verdict(step: dict[str, Any]) -> str:
+    """Say what is known of a run: nothing, of one that was ended after so few draws that no chains could agree."""
+    return f"ended after {step['draws']}" if step.get("draws", _FEW) < _FEW else step.get("verdict", "refused")
+
+
 def usable(step: dict[str, Any]) -> float:
-    """Return the effective draws a second of a run that is not refused and may be trusted."""
-    return step["ESS/s"] if step.get("verdict", "do not trust") != "do not trust" else 0.0
+    """Return the effective draws a second of a run with a verdict that is not "do not trust", and 0 of others."""
+    return step["ESS/s"] if verdict(step) in ("trust", "trust with care", "not known") else 0.0
 
 
 def ahead(line: dict[str, Any], steps: list[str]) -> tuple[str, float]:
-    """Return the quickest step that may be trusted, and how many times as quick as the better nutpie it is."""
+    """Return the quickest step whose run is usable, and how many times as quick as the better nutpie it is."""
     name = max(steps, key=lambda step: usable(line[step]))
     return name, usable(line[name]) / max(abs(line["nutpie"]), abs(line["low rank"]))
 
 
 def unannounced(step: dict[str, Any]) -> bool:
     """Whether a run is not to be trusted and building its step did not say so."""
-    return step.get("verdict") == "do not trust" and not step["announced"]
+    return verdict(step) == "do not trust" and not step["announced"]
 
 
 def report(lines: list[dict[str, Any]], steps: list[str]) -> None:
@@ -180,12 +188,12 @@ def report(lines: list[dict[str, Any]], steps: list[str]) -> None:
             second.append({
                 "posterior": line["posterior"], "step": step, "rows": told.get("rows", ""),
                 "error": "" if told.get("error") is None else f"{told['error']:.2g}",
-                "verdict": told.get("verdict", "refused"), "said while it was built": told["announced"],
+                "verdict": verdict(told), "said while it was built": told["announced"],
             })  # fmt: skip
     show(first)
     won = sum(ahead(line, steps)[1] > 1 for line in lines)
     silent = sum(unannounced(line[step]) for line in lines for step in steps)
-    print(f"\nA step that may be trusted is ahead of the better nutpie on {won} of {len(lines)} posteriors.\n")
+    print(f"\nA step is ahead of the better nutpie on {won} of {len(lines)} posteriors.\n")
     show(second)
     print(f'\n"do not trust" without a word while the step was built: {silent} of {len(second)} runs.')
 
