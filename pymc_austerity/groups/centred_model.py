@@ -23,6 +23,7 @@ from pymc_austerity.groups.dummies_as_numbers import with_numbers_of_groups
 from pymc_austerity.groups.effects_read import effects_read, is_read_by_rows
 from pymc_austerity.groups.factor import GroupsNotFoundError
 from pymc_austerity.groups.map_jacobian import Point, log_jacobian_of
+from pymc_austerity.groups.nested_by_row import with_nested_by_row
 from pymc_austerity.groups.scales_on_effects import with_scales_on_effects
 from pymc_austerity.groups.taken_by_group import EffectsRead
 from pymc_austerity.groups.zero_sum_effects import sum_over
@@ -53,12 +54,13 @@ def centred_model(model: Model, *, zero_sums: bool = True, by_numbers: bool = Tr
     """Return the model in terms of the effects that its rows read, or None where these are its variables already.
 
     `zero_sums` says whether effects that sum to zero are in the place of the numbers that PyMC makes them of, which are
-    one fewer; `by_numbers` whether rows that read effects by dummies of groups read them by numbers instead.
+    one fewer; `by_numbers` whether rows that read effects by dummies of groups read them by numbers instead, and those
+    of nested groups by one index for each.
 
     Raises GroupsNotFoundError where the log density in the new coordinates is not that of the model.
     """
     users = model
-    model = numbered = with_numbers_of_groups(model) if by_numbers else model
+    model = numbered = with_nested_by_row(with_numbers_of_groups(model)) if by_numbers else model
     model = with_scales_on_effects(model, partial(is_read_by_rows, model))
     by_source: dict[Variable, list[EffectsRead]] = {}
     for effects in effects_read(model, zero_sums):

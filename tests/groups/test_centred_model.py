@@ -218,7 +218,7 @@ def test_rows_read_effects_in_every_spelling(predictor):
     replaced, size = SPELLINGS[predictor]
     read = read_groups(model_of(predictor))
     assert sorted(read.data.coordinates.replaced) == replaced
-    assert read.groups.own.shape == (G, size)
+    assert (read.groups.first[1], read.groups.own.shape[1]) == (G, size)
     point = {v.name: RNG.normal(size=b.shape) for v, b in zip(read.model.value_vars, read.data.likelihood.blocks)}
     user = read.data.coordinates.from_effects(point)
     back = read.data.coordinates.point(user, read.data.coordinates.theta(user))
