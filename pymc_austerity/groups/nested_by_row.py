@@ -63,7 +63,8 @@ def _taken(var: Variable) -> tuple[Variable, TensorConstant] | None:
         return None
     of, index = var.owner.inputs
     is_vector = isinstance(index, TensorConstant) and index.type.ndim == 1 and index.data.dtype.kind in "iu"
-    return (of, index) if is_vector and of.type.ndim == var.type.ndim else None
+    # One entry alone is the same for all that it is added to.
+    return (of, index) if is_vector and index.data.size != 1 and of.type.ndim == var.type.ndim else None
 
 
 def _parts(var: Variable) -> Iterator[Variable]:

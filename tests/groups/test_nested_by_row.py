@@ -72,6 +72,12 @@ def test_model_without_nested_effects_stays():
     assert nested_by_row.with_nested_by_row(model) is model
 
 
+def test_one_effect_for_all_classes_stays():
+    """One entry of a variable is added to the effects of all classes."""
+    model = model_of(lambda: (effects("school", SCHOOLS)[np.array([2])] + effects("class", CLASSES))[CLASS])
+    assert nested_by_row.with_nested_by_row(model) is model
+
+
 def test_schools_of_other_classes_are_refused(monkeypatch):
     """A planted mistake: rows read the school of another class, and the density is not that of the model."""
     right = nested_by_row._by_row
