@@ -31,7 +31,7 @@ def takes_beside(source: Variable, effects: Variable, *ops: type) -> bool:
     for node in nodes_between(source, effects):
         computed.update(node.outputs)
         # PyTensor 2 passes the axis of a Join as its first input.
-        tensors = [var for var in node.inputs if var.type.ndim == node.outputs[0].type.ndim]
+        tensors = [var for var in node.inputs if getattr(var.type, "ndim", None) == node.outputs[0].type.ndim]
         if isinstance(getattr(node.op, "scalar_op", node.op), ops) and not computed.issuperset(tensors):
             return True
     return False
