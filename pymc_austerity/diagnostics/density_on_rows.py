@@ -9,16 +9,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from pytensor.gradient import NullTypeGradError, grad
-from pytensor.graph.basic import Variable
-from pytensor.raise_op import CheckAndRaise
-from pytensor.scalar import basic as scalars
-from pytensor.tensor.elemwise import Elemwise
 
 from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.diagnostics.drawn_states import DrawnStates
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Parts
 from pymc_austerity.likelihood import ModelData
+from pymc_austerity.likelihood.jumps import may_jump
 from pymc_austerity.proposals import summed_gradient
 
 #: Rows evaluated at once.
@@ -27,11 +24,6 @@ _CHUNK = 50_000
 _FEWEST_ROWS, _ROWS_EACH = 2_000, 20
 #: Where a sample would be more than this share of the rows, all are read.
 _LARGEST_SHARE = 0.25
-#: What makes a function jump, if its arguments depend on θ.
-_JUMPS = (
-    scalars.LT, scalars.GT, scalars.LE, scalars.GE, scalars.Floor, scalars.Ceil, scalars.Sign, scalars.IntDiv,
-    scalars.Mod, scalars.RoundHalfToEven, scalars.RoundHalfAwayFromZero, scalars.Trunc,
-)  # fmt: skip
 
 
 class DensityOnRows:
@@ -54,7 +46,7 @@ class DensityOnRows:
         self.n_rows, d = len(rows), states.theta.shape[1]
         m = max(_FEWEST_ROWS, _ROWS_EACH * d)
         self.n_sampled = m if m <= _LARGEST_SHARE * self.n_rows else self.n_rows
-        self.may_jump = _jumps(likelihood.row_log_likelihood, likelihood.theta)
+        self.may_jump = may_jump(likelihood.row_log_likelihood, likelihood.theta)
         self.passes = 0.0
         middle = np.median(states.theta, axis=0)
         spread = np.where((sd := states.theta.std(axis=0)) > 0, sd, 1.0)
@@ -137,30 +129,3 @@ def density_of(
         return DensityOnRows(data, temperature, states, rng)
     except (ValueError, NotImplementedError, NullTypeGradError):  # an operation that PyTensor cannot differentiate
         return None
-
-
-def _jumps(graph: Variable, theta: Variable) -> bool:
-    """Return whether a comparison of, or rounding to whole numbers of, something that depends on θ is in a graph.
-
-    What a check of parameters compares is left out: where it fails the density is zero, and is seen to be.
-    """
-    depends: dict[Variable, bool] = {theta: True}
-    found, todo = False, [graph]
-    while todo and not found:
-        variable = todo[-1]
-        if variable in depends or variable.owner is None:
-            depends.setdefault(variable, False)
-            todo.pop()
-            continue
-        node = variable.owner
-        inputs = node.inputs[:1] if isinstance(node.op, CheckAndRaise) else node.inputs
-        if unknown := [i for i in inputs if i not in depends]:
-            todo += unknown
-            continue
-        depends[variable] = any(depends[i] for i in inputs)
-        elemwise = node.op.scalar_op if isinstance(node.op, Elemwise) else None
-        rounds = isinstance(elemwise, scalars.Cast) and variable.type.dtype[0] in "iub"
-        # A loop, or another inner graph, is not looked into.
-        closed = elemwise is None and hasattr(node.op, "fgraph")
-        found = depends[variable] and (isinstance(elemwise, _JUMPS) or rounds or closed)
-    return found

@@ -7,7 +7,10 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+import numpy as np
+
 from pymc_austerity.bounds import Bound
+from pymc_austerity.likelihood.jumps import require_seen_jumps
 from pymc_austerity.likelihood.moving_support import require_fixed_support
 from pymc_austerity.proxy.centre import ToLearn
 from pymc_austerity.proxy.expansion import CubicExpansion, Expansion, Taylor
@@ -83,6 +86,8 @@ class ProxyPlan:
             # At random, without a proxy that knows the rows next to a limit.
             if a_part_decides and not isinstance(error, DiscreteError):
                 require_fixed_support(given.likelihood, made_by)
+                theta, others = np.split(given.start, [given.likelihood.theta_size])
+                require_seen_jumps(given.likelihood, given.rows, given.fixed, theta, others, None, made_by)
             if self.required:
                 raise UnsupportedModelError(
                     f"proxy={self.proxy} cannot be built for this model: {error}. {self.otherwise}"
@@ -90,9 +95,10 @@ class ProxyPlan:
             if isinstance(error, DiscreteError):
                 _log.info(f"No proxy: {error}. Rows are drawn uniformly and moves are a random walk.")
             else:
+                more = " on uniform rows, which reads far more of them" if a_part_decides else ""
                 warnings.warn(
-                    f"No proxy could be built: {error}. Sampling goes on without one, by a random walk on uniform "
-                    "rows, which reads far more of them. See the 'Proxies' page; proxy=None says that this is meant.",
+                    f"No proxy could be built: {error}. Sampling goes on without one, by a random walk{more}. "
+                    "See the 'Proxies' page; proxy=None says that this is meant.",
                     UserWarning,
                     stacklevel=stacklevel,
                 )

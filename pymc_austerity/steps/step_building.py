@@ -18,6 +18,7 @@ from pymc_austerity.groups import ModelWithGroups, as_rows_read
 from pymc_austerity.groups.rows_of_draw import described, expected_rows
 from pymc_austerity.kernel import Decider, Parts, Schedule, TunedState, as_schedule, assemble, with_data
 from pymc_austerity.likelihood import Density, ModelData, check_rows, read_model
+from pymc_austerity.likelihood.jumps import require_seen_jumps
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import Proposal
 from pymc_austerity.proxy import ProxyPlan
@@ -207,6 +208,7 @@ def _one_decision(
         if isinstance(table, BlockTable):  # of rows in memory this is known already
             example.require_finite_pieces(table.pieces(), table.place)
         raise
+    _require_seen_jumps(decider, given)
     _log.info(f"{given.made_by} set up in {phases}.")
     if not decider.row_source.complete:
         _log.info(describe_pool(decider))
@@ -216,6 +218,16 @@ def _one_decision(
     tuning_draws = _tuning_draws(given.temperature, on_surrogate=decider.parts.prepared is not None)
     blocks = table if isinstance(table, BlockTable) else None  # the rows in the model are an example
     return Built(decider, example, _with_data, stats, tuning_draws, expected, blocks)
+
+
+def _require_seen_jumps(decider: Decider, given: Given) -> None:
+    """Refuse rows that jump where a test takes the noise of a batch from the batch."""
+    parts, test = decider.parts, decider.test
+    by_noise = test.reads is Reads.BATCHES and not test.broken_bound
+    if by_noise and test.looks(decider.n_rows).sizes[0] < decider.n_rows:
+        draws = None if parts.prepared is None else parts.prepared.draws
+        at = parts.theta0, parts.others0
+        require_seen_jumps(parts.likelihood, parts.rows, parts.fixed, *at, draws, given.made_by)
 
 
 def _with_data(decider: Decider, data: ModelData) -> Decider:

@@ -7,7 +7,6 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from pymc_austerity.diagnostics import density_on_rows
 from pymc_austerity.diagnostics.density_on_rows import DensityOnRows
 from pymc_austerity.diagnostics.drawn_states import drawn_states
 from pymc_austerity.diagnostics.measured_error import MeanShift
@@ -127,28 +126,6 @@ def test_sampled_gradients_are_those_of_all_rows_on_average(many_rows):
     assert found[0] == 0
     assert np.abs(found - (exact - exact[0])).max() < 0.5 < np.abs(exact - exact[0]).max()
     assert density.passes == 40 + 1 + 40
-
-
-@pytest.mark.parametrize(
-    ("written", "jumps"),
-    [
-        (lambda b: pm.Bernoulli("o", logit_p=b * T, observed=(T > 0) * 1), False),
-        (lambda b: pm.Poisson("o", pt.exp(b * T), observed=(T > 0) * 1), False),
-        (lambda b: pm.StudentT("o", nu=4, mu=b * T, sigma=1, observed=T), False),
-        (lambda b: pm.Normal("o", pt.switch(b > T, 1.0, 0.0), 1, observed=T), True),
-        (lambda b: pm.Normal("o", pt.floor(b) * T, 1, observed=T), True),
-        (lambda b: pm.Uniform("o", 0, 9 * pt.exp(b), observed=np.abs(T)), True),
-    ],
-    ids=["logistic", "Poisson", "Student", "planted: a switch", "planted: whole numbers", "planted: an end"],
-)
-def test_what_may_jump_is_read_from_the_graph(written, jumps):
-    with pm.Model() as model:
-        written(pm.Normal("b", 0, 1))
-    likelihood = read_model(model, model.value_vars, None, None).likelihood
-    assert density_on_rows._jumps(likelihood.row_log_likelihood, likelihood.theta) is jumps
-
-
-T = np.random.default_rng(6).normal(size=60)
 
 
 def test_slow_chains_in_the_right_place_are_trusted(regression):

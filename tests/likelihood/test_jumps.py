@@ -1,0 +1,154 @@
+"""Rows that jump in a parameter: refused where batches do not show it, and sampled by a step that reads all rows."""
+
+import warnings
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from evidence import MAX_Z, mean_z
+from scipy import special
+
+import pymc_austerity as pma
+from pymc_austerity.likelihood import read_model
+from pymc_austerity.likelihood.jumps import may_jump
+from pymc_austerity.proxy import plan
+from pymc_austerity.steps import step_building
+
+N = 4_000
+RNG = np.random.default_rng(28)
+X, Z = np.sort(RNG.uniform(0, 1, N)), RNG.normal(size=N)
+CHANGED = RNG.normal(size=N) + 0.7 * (X > 0.4)
+T = np.random.default_rng(6).normal(size=60)
+
+
+@pytest.mark.parametrize(
+    ("written", "jumps"),
+    [
+        (lambda b: pm.Bernoulli("o", logit_p=b * T, observed=(T > 0) * 1), False),
+        (lambda b: pm.Poisson("o", pt.exp(b * T), observed=(T > 0) * 1), False),
+        (lambda b: pm.StudentT("o", nu=4, mu=b * T, sigma=1, observed=T), False),
+        (lambda b: pm.Normal("o", pt.switch(b > T, 1.0, 0.0), 1, observed=T), True),
+        (lambda b: pm.Normal("o", pt.floor(b) * T, 1, observed=T), True),
+        (lambda b: pm.Normal("o", pt.searchsorted(pt.stack([b, b + 1]), T), 1, observed=T), True),
+        (lambda b: pm.Uniform("o", 0, 9 * pt.exp(b), observed=np.abs(T)), True),
+    ],
+    ids=["logistic", "Poisson", "Student", "switch", "floor", "searchsorted", "end of a uniform law"],
+)
+def test_what_may_jump_is_read_from_the_graph(written, jumps):
+    with pm.Model() as model:
+        written(pm.Normal("b", 0, 1))
+    likelihood = read_model(model, model.value_vars, None, None).likelihood
+    assert may_jump(likelihood.row_log_likelihood, likelihood.theta) is jumps
+
+
+def change_point(unit=1.0, at=0.0, smooth=None):
+    """A level that changes where X, in units of its own, passes an estimated value."""
+    x = at + unit * X
+    with pm.Model() as model:
+        c, b = pm.Uniform("c", at, at + unit), pm.Normal("b", 0, 1)
+        after = x > c if smooth is None else pm.math.sigmoid((x - c) / (smooth * unit))
+        pm.Normal("y", b * after, 1, observed=CHANGED)
+    return model
+
+
+def levels():
+    k = pm.Normal("k", [0.3, 0.6], 0.3, shape=2, transform=pm.distributions.transforms.ordered, initval=[0.3, 0.6])
+    return pm.Normal("l", 0, 2, shape=3)[pt.searchsorted(k, X)]
+
+
+def selected():
+    weights = pm.Normal("c", 0, 1, shape=2)
+    return pm.Normal("b", 0, 2) * (weights[0] * X + weights[1] * Z > 0.1)
+
+
+def of_groups():
+    c = pm.Normal("c", 0.4, 0.1, shape=20)
+    return pm.Normal("b", 0, 2) * (c[np.arange(N) % 20] < X)
+
+
+def whole_numbers():
+    return pt.round(pm.Normal("c", 0, 5) * X)
+
+
+def periods():
+    return pm.Normal("b", 0, 2) * (pt.floor(X / pm.Uniform("c", 0.05, 0.2)) % 2)
+
+
+@pytest.mark.parametrize("mean", [levels, selected, of_groups, whole_numbers, periods])
+def test_jumps_that_differ_from_row_to_row_are_refused(mean):
+    with pm.Model() as model:
+        pm.Normal("y", mean(), 1, observed=CHANGED)
+    with pytest.raises(ValueError, match="PenaltyMH: the log-likelihood of a row jumps.*where '[ck]' passes"):
+        pma.PenaltyMH(model=model, progressbar=False)
+
+
+@pytest.mark.parametrize("step", [pma.PenaltyMH, pma.MinibatchBarker, pma.ApproxMH])
+@pytest.mark.parametrize(("unit", "at"), [(1.0, 0.0), (1e-9, 0.0), (3e7, 1.7e9)])
+def test_a_change_point_is_refused_in_all_units(step, unit, at):
+    with pytest.raises(ValueError, match=rf"{step.__name__}: the log-likelihood of a row jumps.*ExactMH\(\[c\]\)"):
+        step(model=change_point(unit, at), progressbar=False)
+
+
+def test_a_change_point_is_refused_without_a_proxy():
+    with pytest.raises(ValueError, match="a row jumps"):
+        pma.PenaltyMH(model=change_point(), proxy=None, progressbar=False)
+
+
+CONTINUOUS = {
+    "a hinge by switch": lambda c, b: b * pt.switch(c < X, X - c, 0.0),
+    "clip": lambda c, b: b * pt.clip(X, 0, c),
+    "a smooth change": lambda c, b: b * pm.math.sigmoid((X - c) / 0.05),
+    "the same jump in all rows": lambda c, b: b * Z * pt.switch(c > 0.5, 1.0, 1.3),
+}
+
+
+@pytest.mark.parametrize("mean", CONTINUOUS.values(), ids=list(CONTINUOUS))
+def test_what_batches_show_is_taken(mean):
+    with pm.Model() as model:
+        pm.Normal("y", mean(pm.Beta("c", 2, 2), pm.Normal("b", 0, 1)), 1, observed=CHANGED)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a hinge is sampled slowly, which is said
+        pma.PenaltyMH(model=model, progressbar=False)
+
+
+def test_few_rows_that_are_read_at_once_are_taken():
+    with pm.Model() as model:
+        c, b = pm.Uniform("c", 0, 1), pm.Normal("b", 0, 1)
+        pm.Normal("y", b * (X[::50] > c), 1, observed=CHANGED[::50])
+    pma.ExactMH(model=model, proxy=None, progressbar=False)
+    pma.ApproxMH(model=model, epsilon=0, proxy=None, progressbar=False)
+
+
+def posterior_of_change():
+    """Mean and standard deviation of the change point: b is integrated out, and c uniform between two rows."""
+    ends = np.concatenate([[0.0], X, [1.0]])
+    n, total = np.arange(N, -1, -1), np.append(np.cumsum(CHANGED[::-1])[::-1], 0.0)
+    log_weight = total**2 / (n + 1) / 2 - np.log(n + 1) / 2 + np.log(np.maximum(np.diff(ends), 1e-300))
+    weight, middle = special.softmax(log_weight), (ends[1:] + ends[:-1]) / 2
+    mean = weight @ middle
+    return mean, np.sqrt(weight @ (middle - mean) ** 2)
+
+
+def drawn(step):
+    idata = pm.sample(
+        1_500, tune=500, step=step, chains=2, cores=1, random_seed=3, progressbar=False,
+        compute_convergence_checks=False,
+    )  # fmt: skip
+    return idata.posterior["c"].to_numpy()
+
+
+@pytest.mark.slow
+def test_the_remedies_give_the_posterior(monkeypatch):
+    mean, sd = posterior_of_change()
+    with change_point() as model:
+        mixed = drawn([pma.PenaltyMH([model["b"]], progressbar=False), pma.ExactMH([model["c"]])])
+        exact = drawn(pma.ExactMH())
+    for draws in (mixed, exact):
+        assert abs(mean_z(draws, mean)) < MAX_Z
+        assert 0.7 < draws.std() / sd < 1.4
+    for module in (plan, step_building):  # planted: the step as it is without the refusal
+        monkeypatch.setattr(module, "require_seen_jumps", lambda *_: None)
+    with change_point(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert drawn(pma.PenaltyMH(progressbar=False)).std() / sd > 2
