@@ -101,7 +101,9 @@ def _compile_graph(inputs: Any, outputs: Any, mode: Any = None, **options: Any) 
     if not hasattr(numba_basic, "numba_funcify_and_cache_key"):  # which only extensions of PyTensor are told of
         return compile_log_density(inputs, outputs, mode, **options).vm.jit_fn
     # The rewrites of the mode's own linker; another linker, which compiles nothing, only holds the graph.
-    rewrites = Mode(linker=_NumPyLinker(), optimizer=_checked(mode).optimizer)
+    own = _checked(mode)
+    query = own.provided_optimizer.including(*own.linker.required_rewrites)
+    rewrites = Mode(linker=_NumPyLinker(), optimizer=query.excluding(*own.linker.incompatible_rewrites))
     rewritten = pytensor.function(inputs, outputs, mode=rewrites, on_unused_input="ignore", **options).maker.fgraph
     graph, key = numba_basic.numba_funcify_and_cache_key(rewritten)
     # numba files code under the name of its source, which is that of a temporary file.
