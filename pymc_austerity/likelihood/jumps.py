@@ -125,7 +125,9 @@ def unseen_jump(
         return float(uninterrupted(log_prior, theta, others, *fixed)[0])
 
     with np.errstate(all="ignore"):
-        pairs = _pairs_of(draws) if draws is not None else _pairs_about(likelihood, theta, log_prior_at)
+        # Draws of products of coefficients and indicators are none of θ.
+        of_theta = draws is not None and draws.shape[1] == theta.size
+        pairs = _pairs_of(draws) if of_theta else _pairs_about(likelihood, theta, log_prior_at)
         for here, there in pairs:
             for block in likelihood.blocks:
                 if np.dtype(block.dtype).kind != "f":
