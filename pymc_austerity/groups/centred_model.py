@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from pymc_austerity.compat import replace_parts
 from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.groups.change_of_variables import ChangeOfVariables, change_of_variables
 from pymc_austerity.groups.checked_at import farthest
+from pymc_austerity.groups.deviations import Deviations, with_deviations
 from pymc_austerity.groups.dummies_as_numbers import with_numbers_of_groups
 from pymc_austerity.groups.effects_read import effects_read, is_read_by_rows
 from pymc_austerity.groups.factor import GroupsNotFoundError
@@ -60,6 +61,9 @@ def centred_model(model: Model, *, zero_sums: bool = True, by_numbers: bool = Tr
     Raises GroupsNotFoundError where the log density in the new coordinates is not that of the model.
     """
     users = model
+    nested = with_deviations(model) if by_numbers else None
+    if nested is not None:
+        return _in_both(users, nested, centred_model(nested.model, zero_sums=zero_sums))
     model = numbered = with_nested_by_row(with_numbers_of_groups(model)) if by_numbers else model
     model = with_scales_on_effects(model, partial(is_read_by_rows, model))
     by_source: dict[Variable, list[EffectsRead]] = {}
@@ -98,6 +102,34 @@ def centred_model(model: Model, *, zero_sums: bool = True, by_numbers: bool = Tr
     )
     _check(users, found)
     return found
+
+
+def _in_both(model: Model, nested: Deviations, centred: CentredModel | None) -> CentredModel:
+    """Return a model of deviations in terms of its own effects, with the maps between that and the user's."""
+    to_deviations, from_deviations = _map_of(model, nested.deviations), _map_of(nested.model, nested.effects)
+    replaced: dict[str, int | None] = dict.fromkeys(nested.deviations, 0)
+    if centred is None:
+        found = CentredModel(nested.model, replaced, to_deviations, from_deviations)
+    else:
+        found = CentredModel(
+            centred.model,
+            {**replaced, **centred.replaced},
+            _Successive(to_deviations, centred.to_effects),
+            _Successive(centred.from_effects, from_deviations),
+            centred.zero_sums,
+        )
+    _check(model, found)
+    return found
+
+
+class _Successive:
+    """Maps of points, one after the other."""
+
+    def __init__(self, *maps: Callable[[Point], dict[str, np.ndarray]]):
+        self._maps = maps
+
+    def __call__(self, point: Point) -> dict[str, np.ndarray]:
+        return reduce(lambda at, of: of(at), self._maps, dict(point))
 
 
 def _model_of(

@@ -55,6 +55,12 @@ class IndexArray(NamedTuple):
     number: int  # among the data
     times: int
     most: int | None  # of numbers along an axis, the last
+    table: np.ndarray | None  # what they are looked up in; None where they are the numbers themselves
+
+    def read(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        """Return what the array adds to the number of the group of each row."""
+        numbers = np.asarray(arrays[self.number]).astype(np.int64)
+        return self.times * (numbers if self.table is None else self.table[numbers].astype(np.int64))
 
 
 IndexArrays = tuple[IndexArray, ...]
@@ -129,7 +135,8 @@ def prove_factor(model: Model, data: ModelData, rows: Sequence[Variable], nodes:
                 raise GroupsNotFoundError(f"{reason} And taken together the prior of {names} {why}.") from why
     numbers = tuple(
         tuple(
-            IndexArray(data.number_of_leaf(leaf), times, index.ends.get(leaf)) for leaf, times in index.leaves.items()
+            IndexArray(data.number_of_leaf(leaf), times, index.ends.get(leaf), index.tables.get(leaf))
+            for leaf, times in index.leaves.items()
         )
         for index in indices
     )

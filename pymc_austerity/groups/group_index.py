@@ -1,8 +1,12 @@
-"""What numbers the groups of rows: an array of whole numbers, or a sum of several, as in ``u[state + 50 * age]``."""
+"""What numbers the groups of rows: an array of whole numbers, or a sum of several, as in ``u[state + 50 * age]``.
+
+Or an array by way of a constant one, as in ``u[school_of_class[class_]]``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,11 +24,16 @@ class Index(NamedTuple):
     leaves: dict[Variable, int]
     offset: int
     ends: dict[Variable, int]  # the largest number of arrays that count along an axis
+    tables: Mapping[Variable, np.ndarray] = MappingProxyType({})  # what arrays are looked up in, int (n,)
 
     @property
     def key(self) -> Hashable:
         """Equal for indices with the same numbers."""
-        return frozenset((leaf_identity(leaf), times) for leaf, times in self.leaves.items()), self.offset
+        leaves = frozenset(
+            (leaf_identity(leaf), times, self.tables[leaf].tobytes() if leaf in self.tables else b"")
+            for leaf, times in self.leaves.items()
+        )
+        return leaves, self.offset
 
     @property
     def name(self) -> str:
@@ -48,12 +57,17 @@ def _sum_of_leaves(index: Any) -> Index | None:
         return None
     if is_array_leaf(index):
         return Index({index: 1}, 0, {})
+    if index.owner is not None and isinstance(index.owner.op, AdvancedSubtensor):
+        return _looked_up(index.owner)
     if index.owner is None or not isinstance(index.owner.op, Elemwise):
         return None
     op, parts = index.owner.op.scalar_op, [_sum_of_leaves(part) for part in index.owner.inputs]
     if any(part is None for part in parts):
         return None
     found = [part for part in parts if part is not None]
+    tables = {leaf: table for part in found for leaf, table in part.tables.items()}
+    if tables and any(sum(leaf in part.leaves for part in found) > 1 for leaf in tables):
+        return None
     if isinstance(op, Cast):
         return found[0]
     if isinstance(op, Minimum) and len(found[0].leaves) == 1 and not found[1].leaves:
@@ -61,15 +75,28 @@ def _sum_of_leaves(index: Any) -> Index | None:
     if isinstance(op, Mul) and sum(bool(part.leaves) for part in found) <= 1:
         times = int(np.prod([part.offset for part in found if not part.leaves], dtype=int))
         (of,) = [part for part in found if part.leaves] or [Index({}, 1, {})]
-        return Index({leaf: times * by for leaf, by in of.leaves.items()}, times * of.offset, of.ends)
+        return Index({leaf: times * by for leaf, by in of.leaves.items()}, times * of.offset, of.ends, tables)
     if isinstance(op, Add | Sub):
         signs, leaves = [1, -1 if isinstance(op, Sub) else 1, *[1] * len(found)], dict[Variable, int]()
         for sign, part in zip(signs, found, strict=False):
             for leaf, times in part.leaves.items():
                 leaves[leaf] = leaves.get(leaf, 0) + sign * times
         offset = sum(sign * part.offset for sign, part in zip(signs, found, strict=False))
-        return Index(leaves, offset, {leaf: end for part in found for leaf, end in part.ends.items()})
+        return Index(leaves, offset, {leaf: end for part in found for leaf, end in part.ends.items()}, tables)
     return None
+
+
+def _looked_up(node: Apply) -> Index | None:
+    """Return an index by the entries of a constant array that another one gives the numbers of."""
+    table, (numbers, *others) = node.inputs[0], plain_indices(node)
+    by = _sum_of_leaves(numbers)
+    if not isinstance(table, Constant) or table.type.ndim != 1 or others or by is None:
+        return None
+    if list(by.leaves.values()) != [1] or by.offset or by.ends:
+        return None
+    (leaf,) = by.leaves
+    entries = np.asarray(table.data)
+    return by._replace(tables={leaf: entries[by.tables[leaf]] if leaf in by.tables else entries})
 
 
 def _is_number(var: Variable) -> bool:

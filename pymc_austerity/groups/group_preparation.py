@@ -91,7 +91,7 @@ def _find_centre(search: GroupSearch) -> tuple[GroupCentre, GroupCentre, bool]:
         return centre, centre, False
     steered, left = steer_groups(search, centre)
     if left > _MUCH and not together:
-        with suppress(GroupModeError):
+        with suppress(GroupModeError, NoFactorError):
             return *find_means(search), True
     return centre, steered, left > _MUCH
 

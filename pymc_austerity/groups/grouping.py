@@ -85,7 +85,7 @@ class Groups:
 
     def of_rows(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         """Return the group of each row by each index, shape (F, N); a model may count from the end, from −1 down."""
-        for of in {of for index in self.indices for of in index if of.most is not None}:
+        for of in (of for index in self.indices for of in index if of.most is not None):
             if arrays[of.number].max(initial=0) > of.most or arrays[of.number].min(initial=0) < 0:
                 raise UnsupportedModelError(
                     f"Numbers of {self.names} that rows read lie outside 0 to {of.most}, the entries along their axis: "
@@ -111,10 +111,7 @@ class Groups:
 
     def _numbers(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return the number of the group of each row as the model writes it, by each index."""
-        return [
-            np.asarray(by + sum(of.times * np.asarray(arrays[of.number]).astype(np.int64) for of in index))
-            for index, by in zip(self.indices, self.offsets)
-        ]
+        return [np.asarray(by + sum(of.read(arrays) for of in index)) for index, by in zip(self.indices, self.offsets)]
 
 
 def find_groups(model: Model, data: ModelData, zero_sums: Mapping[str, int] = MappingProxyType({})) -> Groups:

@@ -10,6 +10,8 @@ from grouped import by_group, logistic_rows, moments
 from scipy import stats
 
 import pymc_austerity as pma
+from pymc_austerity.cholesky import NoFactorError
+from pymc_austerity.groups import group_preparation
 from pymc_austerity.groups.group_means import find_means, is_curved
 from pymc_austerity.groups.group_model import GroupModel
 from pymc_austerity.groups.group_search import GroupSearch
@@ -60,6 +62,19 @@ def test_the_means_of_effects_are_found(prior):
     found = find_means(search(prior))[0]
     mean, sd = law(prior)
     assert (np.abs(np.r_[found.mean, found.expansion.centre[found.expansion.own[:, 0]]] - mean) < sd).all()
+
+
+def test_effects_are_expanded_at_their_mode_where_their_means_have_no_law(monkeypatch):
+    """Where the quadratic at the mode leaves much, that at the means is better, if it has a covariance."""
+
+    def no_covariance(search):
+        raise NoFactorError("the covariance")
+
+    monkeypatch.setattr(group_preparation, "_MUCH", -1.0)
+    monkeypatch.setattr(group_preparation, "find_means", no_covariance)
+    centre, _, rough = group_preparation._find_centre(search("none"))
+    assert rough
+    assert np.isfinite(centre.factor).all()
 
 
 def test_a_prior_with_a_kink_has_no_curvature():

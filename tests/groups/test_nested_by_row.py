@@ -38,6 +38,20 @@ def slopes():
     return u[CLASS][:, 0] + u[CLASS][:, 1] * X
 
 
+def scaled_by_class():
+    school, sd = pm.Normal("school", shape=SCHOOLS), pm.HalfNormal("sd")
+    return (sd * school[SCHOOL] + effects("class", CLASSES))[CLASS]
+
+
+def numbers_in_data():
+    return (effects("school", SCHOOLS)[SCHOOL] + effects("class", CLASSES))[pm.Data("class_", CLASS)]
+
+
+def slopes_one_by_one():
+    u = effects("school", SCHOOLS, (2,))[SCHOOL] + effects("class", CLASSES, (2,))
+    return u[CLASS, 0] + u[CLASS, 1] * X
+
+
 def three_levels():
     of_school = effects("district", DISTRICTS)[DISTRICT] + effects("school", SCHOOLS)
     return (of_school[SCHOOL] + effects("class", CLASSES))[CLASS]
@@ -49,7 +63,7 @@ def model_of(predictor):
     return model
 
 
-NESTED = [by_class, with_predictor, of_centred_schools, slopes]
+NESTED = [by_class, with_predictor, of_centred_schools, slopes, slopes_one_by_one, scaled_by_class, numbers_in_data]
 
 
 @pytest.mark.parametrize("predictor", NESTED, ids=lambda f: f.__name__)
@@ -81,6 +95,10 @@ def test_one_effect_for_all_classes_stays():
 def test_schools_of_other_classes_are_refused(monkeypatch):
     """A planted mistake: rows read the school of another class, and the density is not that of the model."""
     right = nested_by_row._by_row
-    monkeypatch.setattr(nested_by_row, "_by_row", lambda of, index: right(of, pt.constant(index.data[::-1].copy())))
+
+    def wrong(taken):
+        return right(taken._replace(numbers=pt.constant(taken.numbers.data[::-1].copy())))
+
+    monkeypatch.setattr(nested_by_row, "_by_row", wrong)
     with pytest.raises(GroupsNotFoundError, match="fails its check"):
         read_groups(model_of(by_class))

@@ -1,0 +1,161 @@
+"""Effects whose prior mean is the effect of a coarser group are moved as deviations from it."""
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+from evidence import MAX_Z, mean_z
+
+import pymc_austerity as pma
+from pymc_austerity.groups import GroupsNotFoundError, deviations, read_groups
+
+REGIONS, SCHOOLS, CLASSES, N = 3, 8, 40, 600
+RNG = np.random.default_rng(16)
+REGION = np.arange(SCHOOLS) % REGIONS
+SCHOOL = np.r_[np.arange(SCHOOLS), RNG.integers(0, SCHOOLS, CLASSES - SCHOOLS)]
+CLASS = np.r_[np.arange(CLASSES), RNG.integers(0, CLASSES, N - CLASSES)]
+X, OF_CLASS = RNG.normal(size=N), RNG.normal(size=CLASSES)
+Y = RNG.normal(0, 0.8, SCHOOLS)[SCHOOL][CLASS] + RNG.normal(0, 0.5, CLASSES)[CLASS] + RNG.normal(size=N)
+
+
+def schools(size=()):
+    return pm.Normal("school", pm.Normal("mean", shape=size), pm.HalfNormal("sd_s", 1), shape=(SCHOOLS, *size))
+
+
+def sd(size=()):
+    return pm.HalfNormal("sd_c", 1, shape=size)
+
+
+def centred():
+    return pm.Normal("class", schools()[SCHOOL], sd(), shape=CLASSES)[CLASS]
+
+
+def with_predictor():
+    mean = pm.Normal("a") + schools()[SCHOOL] + pm.Normal("b") * OF_CLASS
+    return pm.Normal("class", mean, sd(), shape=CLASSES)[CLASS]
+
+
+def of_schools_not_centred():
+    school, sd_s = pm.Normal("school", shape=SCHOOLS), pm.HalfNormal("sd_s", 1)
+    return pm.Normal("class", sd_s * school[SCHOOL], sd(), shape=CLASSES)[CLASS]
+
+
+def student():
+    return pm.StudentT("class", nu=5, mu=schools()[SCHOOL], sigma=sd(), shape=CLASSES)[CLASS]
+
+
+def numbers_in_data():
+    return pm.Normal("class", schools()[SCHOOL], sd(), shape=CLASSES)[pm.Data("class_", CLASS)]
+
+
+def slopes():
+    u = pm.Normal("class", schools((2,))[SCHOOL], sd((2,)), shape=(CLASSES, 2))
+    return u[CLASS, 0] + u[CLASS, 1] * X
+
+
+def slopes_that_correlate():
+    chol, *_ = pm.LKJCholeskyCov("chol", n=2, eta=2, sd_dist=pm.HalfNormal.dist(1))
+    u = pm.MvNormal("class", schools((2,))[SCHOOL], chol=chol, shape=(CLASSES, 2))
+    return u[CLASS, 0] + u[CLASS, 1] * X
+
+
+def three_levels():
+    region = pm.Normal("region", 0, pm.HalfNormal("sd_r", 1), shape=REGIONS)
+    school = pm.Normal("school", region[REGION], pm.HalfNormal("sd_s", 1), shape=SCHOOLS)
+    return pm.Normal("class", school[SCHOOL], sd(), shape=CLASSES)[CLASS]
+
+
+def model_of(predictor):
+    with pm.Model() as model:
+        pm.Normal("y", predictor(), 1, observed=Y)
+    return model
+
+
+NESTED = [
+    centred, with_predictor, of_schools_not_centred, student, numbers_in_data, slopes, slopes_that_correlate,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("predictor", NESTED, ids=lambda f: f.__name__)
+def test_classes_and_schools_are_factors(predictor):
+    read = read_groups(model_of(predictor))
+    assert read.groups.first.tolist() == [0, CLASSES, CLASSES + SCHOOLS]
+    assert np.array_equal(read.groups.of_rows(read.data.rows.arrays), [CLASS, CLASSES + SCHOOL[CLASS]])
+
+
+def test_each_of_three_levels_is_a_factor():
+    groups = read_groups(model_of(three_levels)).groups
+    assert groups.first.tolist() == [0, CLASSES, CLASSES + SCHOOLS, CLASSES + SCHOOLS + REGIONS]
+
+
+def of_kinds():
+    """A mean for each kind of class, with a prior of its own, is a coefficient."""
+    return pm.Normal("class", pm.Normal("kind", 0, 1, shape=2)[np.arange(CLASSES) % 2], sd(), shape=CLASSES)[CLASS]
+
+
+def multiplied():
+    """The mean of a class is no sum."""
+    return pm.Normal("class", pt.exp(schools())[SCHOOL] * OF_CLASS, sd(), shape=CLASSES)[CLASS]
+
+
+def positive():
+    return pm.LogNormal("class", schools()[SCHOOL], sd(), shape=CLASSES)[CLASS]
+
+
+@pytest.mark.parametrize("predictor", [of_kinds, multiplied, positive], ids=lambda f: f.__name__)
+def test_other_effects_stay_as_they_are(predictor):
+    assert deviations.with_deviations(model_of(predictor)) is None
+
+
+def test_deviations_from_another_mean_are_refused(monkeypatch):
+    """A planted mistake: deviations are from twice the effect of the school."""
+    right = deviations._split_mean
+
+    def wrong(model, rv):
+        found = right(model, rv)
+        return found and (found[0], 2 * found[1])
+
+    monkeypatch.setattr(deviations, "_split_mean", wrong)
+    with pytest.raises(GroupsNotFoundError, match="fails its check"):
+        read_groups(model_of(centred))
+
+
+def exact_means(sd_s, sd_c, noise):
+    """Posterior means of all schools and classes by least squares, the scales being known."""
+    of_school, of_class = np.eye(SCHOOLS), np.eye(CLASSES)
+    design = np.vstack(
+        [
+            np.hstack([np.zeros((N, SCHOOLS)), of_class[CLASS]]) / noise,
+            np.hstack([-of_school[SCHOOL], of_class]) / sd_c,
+            np.hstack([of_school, np.zeros((SCHOOLS, CLASSES))]) / sd_s,
+        ]
+    )
+    outcome = np.r_[Y / noise, np.zeros(CLASSES + SCHOOLS)]
+    return np.linalg.lstsq(design, outcome)[0]
+
+
+@pytest.mark.slow
+def test_draws_are_of_the_users_effects():
+    with pm.Model():
+        school = pm.Normal("school", 0, 0.8, shape=SCHOOLS)
+        # All but known: the scales are moved, by little.
+        sd_c = 0.5 * pt.exp(1e-3 * pm.Normal("log_sd"))
+        pm.Normal(
+            "y",
+            pm.Normal("class", (school * pt.exp(1e-3 * pm.Normal("other")))[SCHOOL], sd_c, shape=CLASSES)[CLASS],
+            1,
+            observed=Y,
+        )
+        step = pma.PenaltyMH(progressbar=False)
+        assert step.moves_groups
+        idata = pm.sample(
+            2_000, tune=300, step=step, chains=2, cores=1, random_seed=4, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+    draws = np.concatenate([idata.posterior[name].to_numpy() for name in ("school", "class")], axis=-1)
+    expected = exact_means(0.8, 0.5, 1.0)
+    z = [mean_z(draws[..., k], expected[k]) for k in range(SCHOOLS + CLASSES)]
+    assert np.abs(z).max() < MAX_Z
+    # Planted: deviations in the place of the effects of classes.
+    planted = expected - np.r_[np.zeros(SCHOOLS), expected[:SCHOOLS][SCHOOL]]
+    assert np.abs([mean_z(draws[..., k], planted[k]) for k in range(SCHOOLS, SCHOOLS + CLASSES)]).max() > MAX_Z
