@@ -126,8 +126,10 @@ def unseen_jump(
 
     with np.errstate(all="ignore"):
         # Draws of products of coefficients and indicators are none of θ.
-        of_theta = draws is not None and draws.shape[1] == theta.size
-        pairs = _pairs_of(draws) if of_theta else _pairs_about(likelihood, theta, log_prior_at)
+        if draws is not None and draws.shape[1] == theta.size:
+            pairs = _pairs_of(draws)
+        else:
+            pairs = _pairs_about(likelihood, theta, log_prior_at)
         for here, there in pairs:
             for block in likelihood.blocks:
                 if np.dtype(block.dtype).kind != "f":
