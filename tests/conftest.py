@@ -11,8 +11,10 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from hypothesis import settings
+from xxhash import xxh3_128
 
 from pymc_austerity.compile import cache as compile_cache
+from pymc_austerity.compile import code_key
 from pymc_austerity.groups import group_decider
 from pymc_austerity.kernel import decider
 
@@ -25,6 +27,21 @@ settings.load_profile("ci")
 # What numba and PyTensor make while they compile stays alive until the end: looked through after every 2,000 objects
 # it cost a tenth of the time of the tests. Memory that is free again is found a little later.
 gc.set_threshold(100_000, 50, 100)
+
+
+_TESTS = {path.stem: path for path in Path(__file__).parent.rglob("*.py") if path.parent.name != "compile"}
+_package_of = code_key._package_of
+
+
+def _package_of_test(function):
+    """Return the package for a function of a test file too, so that code for a planted mistake is kept on disk."""
+    is_test = function.__globals__.get("__name__") in _TESTS
+    return code_key._OWN if is_test else _package_of(function)
+
+
+# Known by what the function is made of and by its file, as the code of the package is.
+code_key._package_of = _package_of_test
+code_key._TEXTS.update({name: xxh3_128(path.read_bytes()).hexdigest() for name, path in _TESTS.items()})
 
 
 def pytest_sessionfinish():
