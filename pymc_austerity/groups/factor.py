@@ -60,7 +60,9 @@ class IndexArray(NamedTuple):
     def read(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         """Return what the array adds to the number of the group of each row."""
         numbers = np.asarray(arrays[self.number]).astype(np.int64)
-        return self.times * (numbers if self.table is None else self.table[numbers].astype(np.int64))
+        if self.table is not None:  # a number that it does not have is of a new group, and refused where rows are read
+            numbers = np.take(self.table, numbers, mode="wrap").astype(np.int64)
+        return self.times * numbers
 
 
 IndexArrays = tuple[IndexArray, ...]

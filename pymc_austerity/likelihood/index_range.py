@@ -1,6 +1,6 @@
 """Checks that indices of rows lie within what they index: compiled code reads beyond an array unchecked."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -38,9 +38,17 @@ def compile_index_check(model: Model, terms: RowTerms, point: Mapping[str, np.nd
     an index depends on whole numbers that are sampled, it is compared at the least and the greatest of some draws from
     their prior.
     """
-    indices = _indices(model, terms)
-    if not indices:
-        return lambda: None
+    checks = [_index_check(model, indices, point) for indices in _by_depth(_indices(model, terms))]
+
+    def check() -> None:
+        for of_one_depth in checks:
+            of_one_depth()
+
+    return check
+
+
+def _index_check(model: Model, indices: Sequence[_Index], point: Mapping[str, np.ndarray]) -> Callable[[], None]:
+    """Return such a function for some indices, whose numbers can be looked up."""
     # Looked at once: not worth compiling.
     outputs = [*(i.numbers for i in indices), *(i.indexed.shape[i.axis] for i in indices)]
     ranges = pytensor.function(model.value_vars, outputs, mode=BY_NUMPY, on_unused_input="ignore")
@@ -82,8 +90,14 @@ def compile_index_check_of_batches(
     missing group is written.
     """
     indices = [i for i in _indices(model, terms) if not i.drawn_by and set(ancestors([i.numbers])) & set(batches)]
-    if not indices:
-        return lambda arrays: None
+    checks = [_check_of_batches(model, some, point, batches) for some in _by_depth(indices)]
+    return lambda arrays: next((found for check in checks if (found := check(arrays)) is not None), None)
+
+
+def _check_of_batches(
+    model: Model, indices: Sequence[_Index], point: Mapping[str, np.ndarray], batches: Mapping[Variable, Variable]
+) -> Callable[[tuple[np.ndarray, ...]], tuple[int, str] | None]:
+    """Return such a function for some indices, whose numbers can be looked up."""
     lengths = [i.indexed.shape[i.axis] for i in indices]
     sizes_of = pytensor.function(model.value_vars, lengths, mode=BY_NUMPY, on_unused_input="ignore")
     sizes = [int(size) for size in sizes_of(*[point[v.name] for v in model.value_vars])]
@@ -135,6 +149,15 @@ def _indices(model: Model, terms: RowTerms) -> list[_Index]:
                 drawn_by = tuple(sorted(str(v.name) for v in moved_by))
                 found.append(_Index(pt.as_tensor(i), node.inputs[0], axis, drawn_by))
     return found
+
+
+def _by_depth(indices: Sequence[_Index]) -> list[list[_Index]]:
+    """Return indices with those before them that their numbers are looked up by, as school_of_class in others."""
+    depths: dict[int, list[_Index]] = {}
+    for index in indices:
+        above = {var.owner for var in ancestors([index.numbers]) if var.owner is not None}
+        depths.setdefault(sum(isinstance(node.op, AdvancedSubtensor) for node in above), []).append(index)
+    return [depths[depth] for depth in sorted(depths)]
 
 
 def _nearest_name(variable: Variable, names: Mapping[str, str]) -> str | None:

@@ -88,6 +88,14 @@ def test_each_of_three_levels_is_a_factor():
     assert groups.first.tolist() == [0, CLASSES, CLASSES + SCHOOLS, CLASSES + SCHOOLS + REGIONS]
 
 
+def test_a_class_without_a_school_is_refused():
+    with model_of(numbers_in_data):
+        step = pma.PenaltyMH(progressbar=False)
+        pm.set_data({"class_": np.where(np.arange(N) == 5, CLASSES, CLASS)})
+        with pytest.raises(ValueError, match=f"class has {CLASSES} entries along axis 0, .* class_ with numbers"):
+            pm.sample(2, tune=2, chains=1, step=step, progressbar=False, compute_convergence_checks=False)
+
+
 def of_kinds():
     """A mean for each kind of class, with a prior of its own, is a coefficient."""
     return pm.Normal("class", pm.Normal("kind", 0, 1, shape=2)[np.arange(CLASSES) % 2], sd(), shape=CLASSES)[CLASS]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 from rowwise import evaluated, read
 from scipy.stats import norm
@@ -66,6 +67,18 @@ def test_the_message_names_the_variable_and_the_data():
         by_vector(pm.Data("county", GROUPS) + 1)
 
     with pytest.raises(ValueError, match="^u has 5 entries along axis 0, but the rows index it by county with"):
+        read(build)
+
+
+@pytest.mark.parametrize("shift", [3, -9])
+def test_numbers_beyond_an_array_that_they_are_looked_up_in_are_refused(shift):
+    """As an effect of the school of a class, ``u[school[class_]]``."""
+    school = pt.constant(np.array([0, 0, 1, 1, 2]))
+
+    def build():
+        pm.Normal("y", pm.Normal("u", shape=3)[school[pm.Data("class_", GROUPS + shift)]], 1.0, observed=REAL)
+
+    with pytest.raises(ValueError, match=f"has 5 entries along axis 0, .* by class_ with numbers from {shift} to"):
         read(build)
 
 
