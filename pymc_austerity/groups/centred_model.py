@@ -49,19 +49,23 @@ class CentredModel:
     from_effects: Callable[[Point], dict[str, np.ndarray]]
     #: For those of `replaced` whose entries sum to zero, so many one after the other: the lengths of these sums.
     zero_sums: Mapping[str, int] = field(default_factory=dict)
+    #: Where effects are deviations from those of coarser groups, the variables that each of these is made of.
+    coarser: tuple[frozenset[str], ...] = ()
 
 
-def centred_model(model: Model, *, zero_sums: bool = True, by_numbers: bool = True) -> CentredModel | None:
+def centred_model(
+    model: Model, *, zero_sums: bool = True, by_numbers: bool = True, deviations: bool = True
+) -> CentredModel | None:
     """Return the model in terms of the effects that its rows read, or None where these are its variables already.
 
     `zero_sums` says whether effects that sum to zero are in the place of the numbers that PyMC makes them of, which are
     one fewer; `by_numbers` whether rows that read effects by dummies of groups read them by numbers instead, and those
-    of nested groups by one index for each.
+    of nested groups by one index for each; `deviations` whether effects of nested groups are written as such.
 
     Raises GroupsNotFoundError where the log density in the new coordinates is not that of the model.
     """
     users = model
-    nested = with_deviations(model) if by_numbers else None
+    nested = with_deviations(model) if by_numbers and deviations else None
     if nested is not None:
         return _in_both(users, nested, centred_model(nested.model, zero_sums=zero_sums))
     model = numbered = with_nested_by_row(with_numbers_of_groups(model)) if by_numbers else model
@@ -109,7 +113,7 @@ def _in_both(model: Model, nested: Deviations, centred: CentredModel | None) -> 
     to_deviations, from_deviations = _map_of(model, nested.deviations), _map_of(nested.model, nested.effects)
     replaced: dict[str, int | None] = dict.fromkeys(nested.deviations, 0)
     if centred is None:
-        found = CentredModel(nested.model, replaced, to_deviations, from_deviations)
+        found = CentredModel(nested.model, replaced, to_deviations, from_deviations, coarser=nested.coarser)
     else:
         found = CentredModel(
             centred.model,
@@ -117,6 +121,7 @@ def _in_both(model: Model, nested: Deviations, centred: CentredModel | None) -> 
             _Successive(to_deviations, centred.to_effects),
             _Successive(centred.from_effects, from_deviations),
             centred.zero_sums,
+            nested.coarser,
         )
     _check(model, found)
     return found

@@ -32,6 +32,8 @@ class Deviations(NamedTuple):
     #: By the name of a variable whose effects are deviations: them in terms of the user's variables, and back.
     deviations: dict[str, Variable]
     effects: dict[str, Variable]
+    #: Names of the variables that the effects of coarser groups are made of, for each mean of some effects.
+    coarser: tuple[frozenset[str], ...]
 
 
 def with_deviations(model: Model) -> Deviations | None:
@@ -55,11 +57,14 @@ def with_deviations(model: Model) -> Deviations | None:
     if nested is new:  # rows read them in some other way
         return None
     names = {rv: model.rvs_to_values[rv].name for rv in whole}
+    free = set(model.free_RVs)
+    made_of = [free.intersection(ancestors([mean], blockers=free)) for mean in means.values()]
     made = {rv: nested[rv.name] for rv in model.basic_RVs}
     return Deviations(
         nested,
         {names[rv]: rv - means[rv] for rv in whole},
         {names[rv]: replace_parts(of, made) for rv, of in whole.items()},
+        tuple(frozenset(str(model.rvs_to_values[rv].name) for rv in of if rv.type.ndim) for of in made_of),
     )
 
 

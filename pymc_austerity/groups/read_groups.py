@@ -35,16 +35,23 @@ def read_groups(
     """Read a model and find its groups, centred or not."""
     if data is None:
         data = read_model(model, model.value_vars, observed, initial_point, several=False, number_rows=True, join=True)
-    centred = centred_model(data.derived or model)
+    read = data.derived or model
+    centred = centred_model(read)
     try:
-        return _with_groups(model, data, centred, observed)
+        found = _with_groups(model, data, centred, observed)
     except GroupsNotFoundError as reason:
+        if centred is not None and centred.coarser:
+            return _with_groups(model, data, centred_model(read, deviations=False), observed)
         if centred is not None and centred.zero_sums:
             with suppress(GroupsNotFoundError):  # other groups may be found beside effects that sum to zero
-                return _with_groups(model, data, centred_model(data.derived or model, zero_sums=False), observed)
+                return _with_groups(model, data, centred_model(read, zero_sums=False), observed)
         if isinstance(reason, NoGroupsError) and (remedy := numbers_to_write(model)):
             raise GroupsNotFoundError(remedy) from reason
         raise
+    if centred is not None and any(names.isdisjoint(found.groups.names) for names in centred.coarser):
+        # The coarser effects are no factor: rows would read them among what is shared.
+        return _with_groups(model, data, centred_model(read, deviations=False), observed)
+    return found
 
 
 def as_rows_read(model: Model, data: ModelData, observed: str | Sequence[str] | None) -> tuple[Model, ModelData] | None:

@@ -96,6 +96,25 @@ def test_a_class_without_a_school_is_refused():
             pm.sample(2, tune=2, chains=1, step=step, progressbar=False, compute_convergence_checks=False)
 
 
+def with_slopes_of_classes():
+    """What else depends on the effect of a class ties it to its school."""
+    of_class = pm.Normal("class", schools()[SCHOOL], sd(), shape=CLASSES)
+    return of_class[CLASS] + pm.Normal("slope", 0.3 * of_class, 1, shape=CLASSES)[CLASS] * X
+
+
+def with_a_potential():
+    of_class = pm.Normal("class", schools()[SCHOOL], sd(), shape=CLASSES)
+    pm.Potential("sum", -0.1 * (of_class**2).sum())
+    return of_class[CLASS]
+
+
+@pytest.mark.parametrize("predictor", [with_slopes_of_classes, with_a_potential], ids=lambda f: f.__name__)
+def test_effects_that_more_depends_on_stay_as_they_are(predictor):
+    read = read_groups(model_of(predictor))
+    assert read.groups.first.tolist() == [0, CLASSES]
+    assert "class" not in read.data.coordinates.replaced
+
+
 def of_kinds():
     """A mean for each kind of class, with a prior of its own, is a coefficient."""
     return pm.Normal("class", pm.Normal("kind", 0, 1, shape=2)[np.arange(CLASSES) % 2], sd(), shape=CLASSES)[CLASS]
