@@ -61,6 +61,23 @@ def factor(w, centre, n_groups):
     return w.pick(f"{u}[{g}, 0] + {u}[{g}, 1] * {x}", f"({u}[{g}] * np.stack([np.ones(n), {x}], axis=1)).sum(-1)")
 
 
+def nested(w, centre, n_groups):
+    """Return what a factor adds whose groups lie in coarser ones."""
+    g = w.array("g", f"np.append(np.arange({n_groups}), rng.integers(0, {n_groups}, n - {n_groups}))")
+    w.data.append(f"truth = truth + rng.normal(0, 0.8, {n_groups})[{g}]")
+    if w.chance(0.3):
+        w.lines.append(f'{g} = pm.Data("{g}", {g})')
+    return f"{intercepts(w, n_groups, of_coarser_groups(w, centre, n_groups))}[{g}]"
+
+
+def of_coarser_groups(w, centre, n_groups):
+    """Return the effects of coarser groups, an entry for each finer one."""
+    n_coarser = max(2, n_groups // 3)
+    h, more = w.name("h"), n_groups - n_coarser
+    w.data.append(f"{h} = np.append(np.arange({n_coarser}), rng.integers(0, {n_coarser}, {more}))")
+    return f"{intercepts(w, n_coarser, centre)}[{h}]"
+
+
 def outcome(w, eta):
     """Return a line of the model: an outcome of a family whose rows have no groups of their own."""
     sigma = w.variable("sigma", "HalfNormal('{name}', 1)")
@@ -87,7 +104,10 @@ def hierarchy(seed, sizes=MANY):
     n_groups = w.pick(*sizes)
     n = int(w.rng.integers(30, 60) * n_groups)
     centre = w.variable("mu", "Normal('{name}', 0, 1)") if w.chance(0.7) else "0.0"
-    terms = [factor(w, centre, n_groups)]
+    if np.random.default_rng([seed, 41]).random() < 0.3:
+        terms = [nested(w, centre, n_groups)]
+    else:
+        terms = [factor(w, centre, n_groups)]
     if w.chance(0.25):
         terms.append(factor(w, "0.0", w.pick(3, 6)))
     if w.chance(0.5):
