@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from pymc.util import get_untransformed_name, is_transformed_name
 from pytensor.graph.basic import Variable
+from pytensor.graph.fg import FunctionGraph
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import basic as scalars
 from pytensor.tensor.elemwise import Elemwise
@@ -28,6 +29,7 @@ _ROUND = (
     scalars.Floor, scalars.Ceil, scalars.Sign, scalars.IntDiv, scalars.Mod,
     scalars.RoundHalfToEven, scalars.RoundHalfAwayFromZero, scalars.Trunc,
 )  # fmt: skip
+_COMPARE = (scalars.LT, scalars.GT, scalars.LE, scalars.GE)
 #: Rows that are looked at, points between two values of a variable, and rows in which a jump is narrowed down.
 _ROWS, _POINTS, _NARROWED = 400, 65, 6
 #: Times that an interval is halved at most, and what is left of a difference there that is one of a jump.
@@ -37,7 +39,7 @@ _SEEN_BY_ALL = 0.05
 #: A parameter that jumps of size Δ tell about is known to about 1/Δ² rows: of this many a batch holds several.
 _ROWS_OF_SMALL = 25
 #: Pairs of points that are tried where no posterior is known, and by how much the log prior falls towards the far ends.
-_PAIRS, _FALL = 6, 10.0
+_PAIRS, _FALL = 4, 10.0
 
 
 class Jump(NamedTuple):
@@ -71,10 +73,16 @@ def may_jump(graph: Variable, theta: Variable) -> bool:
         elemwise = node.op.scalar_op if isinstance(node.op, Elemwise) else None
         made_whole = _is_whole(variable) and not isinstance(elemwise, scalars.EQ | scalars.NEQ)
         discrete = made_whole and any(depends[i] and not _is_whole(i) for i in inputs)
-        # A loop, or another inner graph, is not looked into.
-        closed = elemwise is None and hasattr(node.op, "fgraph")
-        found = depends[variable] and (isinstance(elemwise, _ROUND) or discrete or closed)
+        # Of a loop, or another inner graph, it is not known what depends on θ.
+        within = elemwise is None and hasattr(node.op, "fgraph") and _has_jumps(node.op.fgraph)
+        found = depends[variable] and (isinstance(elemwise, _ROUND) or discrete or within)
     return found
+
+
+def _has_jumps(graph: FunctionGraph) -> bool:
+    """Return whether an inner graph compares or rounds anything."""
+    ops = [getattr(node.op, "scalar_op", node.op) for node in graph.apply_nodes]
+    return any(isinstance(op, _ROUND + _COMPARE) or (hasattr(op, "fgraph") and _has_jumps(op.fgraph)) for op in ops)
 
 
 def _is_whole(variable: Variable) -> bool:
