@@ -194,19 +194,22 @@ def _one_decision(
     own = given.data is None
     example = once("merged", (example,), example.merged) if given.merge_rows and own else example
     table = example.rows if given.data is None else open_table(given.data, model, example, phases.shown)
-    bound = Unbounded() if given.bound is None else one.find_bound(given.bound, example)
-    if not own:
-        check_bound(bound, given.made_by)
-    parts = Parts(
-        example.likelihood, table, example.fixed, example.theta0, example.others0, given.test, given.proposal, plan,
-        bound, given.temperature, given.tune, given.compile_kwargs, phases.shown, given.made_by,
-        example.coordinates,
-    )  # fmt: skip
     try:
+        bound = Unbounded() if given.bound is None else one.find_bound(given.bound, example)
+        if not own:
+            check_bound(bound, given.made_by)
+        parts = Parts(
+            example.likelihood, table, example.fixed, example.theta0, example.others0, given.test, given.proposal,
+            plan, bound, given.temperature, given.tune, given.compile_kwargs, phases.shown, given.made_by,
+            example.coordinates,
+        )  # fmt: skip
         decider = one.assemble(parts, partial(check_rows, model, example), phases)
     except UnsupportedModelError:
         if isinstance(table, BlockTable):  # of rows in memory this is known already
             example.require_finite_pieces(table.pieces(), table.place)
+        if given.bound is not None:  # a step without bounds would not do either
+            at = example.theta0, example.others0
+            require_seen_jumps(example.likelihood, table, example.fixed, *at, None, given.made_by)
         raise
     _require_seen_jumps(decider, given)
     _log.info(f"{given.made_by} set up in {phases}.")

@@ -83,7 +83,7 @@ def test_jumps_that_differ_from_row_to_row_are_refused(mean):
         pma.PenaltyMH(model=model, progressbar=False)
 
 
-@pytest.mark.parametrize("step", [pma.PenaltyMH, pma.MinibatchBarker, pma.ApproxMH])
+@pytest.mark.parametrize("step", [pma.PenaltyMH, pma.MinibatchBarker, pma.ApproxMH, pma.MHSS])
 @pytest.mark.parametrize(("unit", "at"), [(1.0, 0.0), (1e-9, 0.0), (3e7, 1.7e9)])
 def test_a_change_point_is_refused_in_all_units(step, unit, at):
     with pytest.raises(ValueError, match=rf"{step.__name__}: the log-likelihood of a row jumps.*ExactMH\(\[c\]\)"):
