@@ -42,6 +42,9 @@ _ROWS_OF_SMALL = 25
 _PAIRS, _FALL = 4, 10.0
 
 
+Pairs = Sequence[tuple[np.ndarray, np.ndarray]]
+
+
 class Jump(NamedTuple):
     """A jump that a row makes and most others do not."""
 
@@ -91,10 +94,10 @@ def _is_whole(variable: Variable) -> bool:
 
 def require_seen_jumps(
     likelihood: RowLikelihood, table: Table, fixed: Sequence[np.ndarray], theta: np.ndarray, others: np.ndarray,
-    draws: np.ndarray | None, step: str,
+    pairs: Pairs | None, step: str,
 ) -> None:  # fmt: skip
-    """Refuse row terms with jumps that batches do not show; `draws` are of θ, None where no posterior is known."""
-    jump = unseen_jump(likelihood, table, fixed, theta, others, draws)
+    """Refuse row terms with jumps that batches do not show; `pairs` are draws of θ, None where none are known."""
+    jump = unseen_jump(likelihood, table, fixed, theta, others, pairs)
     if jump is None:
         return
     raise UnsupportedModelError(
@@ -109,12 +112,12 @@ def require_seen_jumps(
 
 def unseen_jump(
     likelihood: RowLikelihood, table: Table, fixed: Sequence[np.ndarray], theta: np.ndarray, others: np.ndarray,
-    draws: np.ndarray | None,
+    pairs: Pairs | None,
 ) -> Jump | None:  # fmt: skip
     """Return a jump of a row that a batch would not show, or None where none is found.
 
-    It is looked for between `draws` of θ, of shape (k, D), moving one variable at a time; without draws, about `theta`
-    as far as the prior reaches.  Jumps that many rows make at the same value are seen in every batch, and small ones
+    It is looked for between `pairs` of draws of θ, moving one variable at a time; without them, about `theta` as far as
+    the prior reaches.  Jumps that many rows make at the same value are seen in every batch, and small ones
     tell of so many rows that a batch holds some.
     """
     if not may_jump(likelihood.row_log_likelihood, likelihood.theta):
@@ -134,10 +137,8 @@ def unseen_jump(
 
     with np.errstate(all="ignore"):
         # Draws of products of coefficients and indicators are none of θ.
-        if draws is not None and draws.shape[1] == theta.size:
-            pairs = _pairs_of(draws)
-        else:
-            pairs = _pairs_about(likelihood, theta, log_prior_at)
+        of_theta = [pair for pair in pairs or () if pair[0].size == theta.size][:_PAIRS]
+        pairs = of_theta or _pairs_about(likelihood, theta, log_prior_at)
         for here, there in pairs:
             for block in likelihood.blocks:
                 if np.dtype(block.dtype).kind != "f":
@@ -150,16 +151,7 @@ def unseen_jump(
     return None
 
 
-def _pairs_of(draws: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return draws that lie far apart in the chain, two by two."""
-    half = len(draws) // 2
-    numbers = np.linspace(0, half - 1, min(_PAIRS, half)).astype(int)
-    return [(draws[i], draws[i + half]) for i in numbers]
-
-
-def _pairs_about(
-    likelihood: RowLikelihood, theta: np.ndarray, log_prior: Callable[[np.ndarray], float]
-) -> list[tuple[np.ndarray, np.ndarray]]:
+def _pairs_about(likelihood: RowLikelihood, theta: np.ndarray, log_prior: Callable[[np.ndarray], float]) -> Pairs:
     """Return pairs of points about θ that are as far from each other as the prior reaches, variable by variable."""
     rng, start, reach = np.random.default_rng(1851), log_prior(theta), np.zeros(theta.size)
     for block in likelihood.blocks:

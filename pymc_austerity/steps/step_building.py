@@ -228,9 +228,9 @@ def _require_seen_jumps(decider: Decider, given: Given) -> None:
     parts, test = decider.parts, decider.test
     by_noise = test.reads is Reads.BATCHES and not test.broken_bound
     if by_noise and test.looks(decider.n_rows).sizes[0] < decider.n_rows:
-        draws = None if parts.prepared is None else parts.prepared.draws
+        pairs = None if parts.prepared is None else parts.prepared.kept.pairs
         at = parts.theta0, parts.others0
-        require_seen_jumps(parts.likelihood, parts.rows, parts.fixed, *at, draws, given.made_by)
+        require_seen_jumps(parts.likelihood, parts.rows, parts.fixed, *at, pairs, given.made_by)
 
 
 def _with_data(decider: Decider, data: ModelData) -> Decider:

@@ -11,7 +11,7 @@ from scipy import special
 
 import pymc_austerity as pma
 from pymc_austerity.likelihood import read_model
-from pymc_austerity.likelihood.jumps import may_jump
+from pymc_austerity.likelihood.jumps import may_jump, unseen_jump
 from pymc_austerity.proxy import plan
 from pymc_austerity.steps import step_building
 
@@ -95,6 +95,12 @@ def test_a_change_point_is_refused_without_a_proxy():
         pma.PenaltyMH(model=change_point(), proxy=None, progressbar=False)
 
 
+def jump_of(step):
+    """What is found of a model whose posterior is not known."""
+    parts = step.decider.parts
+    return unseen_jump(parts.likelihood, parts.rows, parts.fixed, parts.theta0, parts.others0, None)
+
+
 CONTINUOUS = {
     "a hinge by switch": lambda c, b: b * pt.switch(c < X, X - c, 0.0),
     "clip": lambda c, b: b * pt.clip(X, 0, c),
@@ -109,15 +115,23 @@ def test_what_batches_show_is_taken(mean):
         pm.Normal("y", mean(pm.Beta("c", 2, 2), pm.Normal("b", 0, 1)), 1, observed=CHANGED)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a hinge is sampled slowly, which is said
-        pma.PenaltyMH(model=model, progressbar=False)
+        step = pma.PenaltyMH(model=model, progressbar=False)
+    assert {v.name for v in step.vars} == {"c_logodds__", "b"}
+    assert jump_of(step) is None
+    planted = change_point()  # the same question of a change point
+    assert jump_of(pma.ExactMH(model=planted, proxy=None, progressbar=False)).name == "c"
 
 
 def test_few_rows_that_are_read_at_once_are_taken():
     with pm.Model() as model:
         c, b = pm.Uniform("c", 0, 1), pm.Normal("b", 0, 1)
         pm.Normal("y", b * (X[::50] > c), 1, observed=CHANGED[::50])
-    pma.ExactMH(model=model, proxy=None, progressbar=False)
-    pma.ApproxMH(model=model, epsilon=0, proxy=None, progressbar=False)
+    exact = pma.ExactMH(model=model, proxy=None, progressbar=False)
+    every = pma.ApproxMH(model=model, epsilon=0, proxy=None, progressbar=False)
+    assert jump_of(exact).name == jump_of(every).name == "c"  # which no batch could miss
+    assert every.test.looks(X[::50].size).sizes[0] == X[::50].size
+    with pytest.raises(ValueError, match="a row jumps"):
+        pma.ApproxMH(model=model, epsilon=0.01, batch_size=20, proxy=None, progressbar=False)
 
 
 def posterior_of_change():
