@@ -23,7 +23,6 @@ import numpy as np
 from llvmlite import binding
 from numba import types
 from numba.extending import is_jitted
-from pytensor import config
 from xxhash import xxh3_128
 
 #: Functions of this package have keys.
@@ -113,7 +112,7 @@ def _surroundings() -> str:
 def _settings() -> str:
     values = {n: v for n, v in vars(numba.config).items() if n.isupper() and n not in _HARMLESS_SETTINGS}
     plain = sorted((n, str(v)) for n, v in values.items() if v is None or isinstance(v, int | float | str))
-    return repr((plain, config.numba__fastmath))
+    return repr(plain)
 
 
 def _package_of(function: FunctionType) -> str:

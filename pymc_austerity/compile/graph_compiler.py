@@ -55,6 +55,9 @@ BY_NUMPY = Mode(linker=_NumPyLinker(), optimizer="fast_compile").including(_FEW_
 AS_WRITTEN = Mode(linker=_NumPyLinker(), optimizer=None).including(_FEW_OPERANDS)
 
 
+# With fast mathematics LLVM merges operations where they are compiled together, and not where their code comes from
+# disk: the last digits of a density, and so the draws, would depend on what was compiled before.
+@pytensor.config.change_flags(numba__fastmath=False)
 def compile_log_density(inputs: Any, outputs: Any, mode: Any = None, **options: Any) -> Any:
     """Compile a log density to a function; a parameter outside its domain gives −∞, as in ``pymc.compile``.
 
@@ -92,6 +95,7 @@ _compiled: list[tuple[Any, Any, Any, Any]] = []
 _KEPT = 16
 
 
+@pytensor.config.change_flags(numba__fastmath=False)  # as above
 def _compile_graph(inputs: Any, outputs: Any, mode: Any = None, **options: Any) -> Any:
     """Return the numba function of a rewritten graph, known by PyTensor's key of it.
 

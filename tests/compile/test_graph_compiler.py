@@ -93,3 +93,16 @@ def test_numpy_evaluates_sums_of_any_length(op):
     expected = np.sum(parts, axis=0) if op is pt.add else np.prod(parts, axis=0)
     for function in found:
         np.testing.assert_allclose(function(values)[0], expected, rtol=1e-12)
+
+
+def test_a_density_is_compiled_without_fast_mathematics(nothing_on_disk):
+    """With it, its last digits depend on what it was compiled with, and a second process draws otherwise."""
+    x = pt.dvector("x")
+    density = [pt.sum(pt.exp(x * x + 3 * x))]
+    machine_code = []
+    for compiled in (compile_part([x], density), pytensor.function([x], density, mode="NUMBA").vm.jit_fn):
+        compiled(np.ones(3))
+        machine_code.append(compiled.inspect_llvm(compiled.signatures[0]))
+    ours, of_pytensor = machine_code
+    assert "reassoc" not in ours
+    assert "reassoc" in of_pytensor
