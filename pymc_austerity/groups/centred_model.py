@@ -82,7 +82,7 @@ def centred_model(
         for known, change in changes.items():
             graphs = [replace_parts(graph, {**themselves, known: change.inverse}) for graph in graphs]
         in_new_terms = [replace(of, effects=graph) for of, graph in zip(read, graphs, strict=True)]
-        if (found_change := change_of_variables(source, in_new_terms)) is not None:
+        if (found_change := change_of_variables(source, in_new_terms, model.basic_RVs)) is not None:
             changes[source] = found_change
     if not changes and numbered is users:
         return None

@@ -18,6 +18,7 @@ from pytensor.scalar import Add, Sub
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.subtensor import Subtensor
 
+from pymc_austerity.compat import replace_parts
 from pymc_austerity.groups.effects_read import axis_entering, distinct
 from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between
 from pymc_austerity.groups.taken_by_group import EffectsRead, number_of_cell
@@ -35,8 +36,13 @@ class ChangeOfVariables:
     by_row: dict[Variable, Variable]  # from what rows read in the graph of the model to the same in terms of `new`
 
 
-def change_of_variables(source: Variable, read: Sequence[EffectsRead]) -> ChangeOfVariables | None:
-    """Return the change of variables for one variable; None where there is none to make, or it is no bijection."""
+def change_of_variables(
+    source: Variable, read: Sequence[EffectsRead], variables: Sequence[Variable]
+) -> ChangeOfVariables | None:
+    """Return the change of variables for one of the `variables` of a model.
+
+    None where there is none to make, or it is no bijection.
+    """
     axis = read[0].source_axis
     if read[0].zero_sum:
         return ChangeOfVariables(*by_zero_sum(source, read))
@@ -47,7 +53,7 @@ def change_of_variables(source: Variable, read: Sequence[EffectsRead]) -> Change
     if any(of.source_axis != axis for of in read) or (axis == 0 and all(map(_is_part, read))):
         return None
     if axis is None:
-        return _by_ops(source, read)
+        return _by_ops(source, read, variables)
     apart = distinct(read)
     n_groups, *rest = np.moveaxis(np.empty(read[0].source_shape), axis, 0).shape
     widths, size = [int(np.prod(of.shape[1:], dtype=int)) for of in apart], int(np.prod(rest, dtype=int))
@@ -65,7 +71,7 @@ def change_of_variables(source: Variable, read: Sequence[EffectsRead]) -> Change
         return None
     z, log_jacobian = inverted
     inverse = pt.moveaxis(_of_shape(z, n_groups, rest), 0, axis)
-    log_prior = pm.logp(source, inverse)
+    log_prior = _log_prior(source, inverse, variables)
     if log_prior.type.ndim <= axis:  # groups depend on each other
         log_prior = log_prior.sum() + pt.broadcast_to(log_jacobian, (n_groups,)).sum()
     else:
@@ -106,7 +112,7 @@ def _of_cells(source: Variable, read: Sequence[EffectsRead]) -> ChangeOfVariable
     return ChangeOfVariables(effects.reshape((-1,)), new, inverse.reshape(shape), log_prior, by_row)
 
 
-def _by_ops(source: Variable, read: Sequence[EffectsRead]) -> ChangeOfVariables | None:
+def _by_ops(source: Variable, read: Sequence[EffectsRead], variables: Sequence[Variable]) -> ChangeOfVariables | None:
     """Return the change of variables where the effects of a group read all of a variable."""
     effects = read[0].effects
     if not all(equal_computations([of.effects], [effects]) for of in read):
@@ -117,7 +123,19 @@ def _by_ops(source: Variable, read: Sequence[EffectsRead]) -> ChangeOfVariables 
         return None
     inverse, log_jacobian = inverted
     by_row = {of.read: pt.moveaxis(new if of.index is None else new[of.index], 0, of.axis) for of in read}
-    return ChangeOfVariables(effects, new, inverse, pm.logp(source, inverse).sum() + log_jacobian, by_row)
+    log_prior = _log_prior(source, inverse, variables).sum() + log_jacobian
+    return ChangeOfVariables(effects, new, inverse, log_prior, by_row)
+
+
+def _log_prior(source: Variable, value: Variable, variables: Sequence[Variable]) -> Variable:
+    """Return the log density of one of the `variables` of a model at a value, given the others.
+
+    The others are left out of the graph meanwhile: of the laws that a random walk is made of PyMC makes copies, and of
+    the random variables in these too.
+    """
+    places = {rv: rv.type() for rv in variables if rv is not source}
+    log_density = pm.logp(replace_parts(source, places), replace_parts(value, places))
+    return replace_parts(log_density, {place: rv for rv, place in places.items()})
 
 
 def _is_part(of: EffectsRead) -> bool:

@@ -192,7 +192,28 @@ def set_beside_zeros():
     return (eta[GROUP] * np.column_stack([np.ones(N), X, X])).sum(axis=1)
 
 
+def walk_with_drift(level):
+    """PyMC makes copies of the laws that a walk is made of, and of the random variables in these."""
+    start, drift, sd = pm.Normal.dist(0, 1), pm.Normal("drift"), pm.HalfNormal("tau")
+    return (level + pm.GaussianRandomWalk("z", drift, sd, init_dist=start, shape=G))[GROUP]
+
+
+def walk_from_one():
+    return walk_with_drift(1)
+
+
+def walk_from_a_level():
+    return walk_with_drift(pm.Normal("mu"))
+
+
+def walk_by_its_law():
+    sd = pm.HalfNormal("tau")
+    laws = {"innovation_dist": pm.Normal.dist(0, sd), "init_dist": pm.Normal.dist(0, 2 * sd)}
+    return (pm.Normal("mu") + 3 * pm.RandomWalk("z", steps=G - 1, **laws))[GROUP]
+
+
 SPELLINGS = {
+    walk_from_one: (["z"], 1), walk_from_a_level: (["z"], 1), walk_by_its_law: (["z"], 1),
     offset: (["z"], 1), deterministic: (["z"], 1), indexed_first: (["z"], 1), divided: (["z"], 1),
     numbered_from_one: (["z"], 1), lengths_by_coordinates: (["z"], 1), lkj: (["z"], 2), lkj_transposed: (["z"], 2),
     scales_of_columns: (["z"], 2), second_axis: (["b"], 2), second_axis_by_parts: (["b"], 2),
