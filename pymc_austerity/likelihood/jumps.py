@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from pymc.util import get_untransformed_name, is_transformed_name
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.raise_op import CheckAndRaise
@@ -20,6 +19,7 @@ from pytensor.tensor.shape import Shape, Shape_i
 
 from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.interrupts import uninterrupted
+from pymc_austerity.likelihood.layout import user_name
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.rows import Table
 from pymc_austerity.unsupported_model import UnsupportedModelError
@@ -146,8 +146,7 @@ def unseen_jump(
                 moved = np.zeros(theta.size)
                 moved[block.start : block.stop] = (there - here)[block.start : block.stop]
                 if (size := _between(here, moved, terms_at, smallest)) is not None:
-                    name = block.name
-                    return Jump(get_untransformed_name(name) if is_transformed_name(name) else name, size)
+                    return Jump(user_name(block.name), size)
     return None
 
 

@@ -6,9 +6,15 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from pymc.util import get_untransformed_name, is_transformed_name
 from pytensor.graph.basic import Variable
 
 Point = Mapping[str, np.ndarray]
+
+
+def user_name(name: str) -> str:
+    """Return the name that the user gave a variable, of its own or of its unconstrained value's name."""
+    return get_untransformed_name(name) if is_transformed_name(name) else name
 
 
 class Block(NamedTuple):

@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from pymc.model import Model
-from pymc.util import get_untransformed_name, is_transformed_name
 from scipy.special import logsumexp
 
 from pymc_austerity.groups import GroupsNotFoundError, ModelWithGroups, read_groups
+from pymc_austerity.likelihood.layout import user_name
 from pymc_austerity.prediction.loo_surrogate import (
     SurrogateOfRows,
     by_expansion,
@@ -185,7 +185,7 @@ def variables_of_factor(found: ModelWithGroups, factor: int) -> list[str]:
     groups = found.groups
     own = groups.own[groups.first[factor] : groups.first[factor + 1]]
     blocks = [b for b in found.data.likelihood.blocks if np.isin(np.arange(b.start, b.stop), own).any()]
-    return [get_untransformed_name(b.name) if is_transformed_name(b.name) else b.name for b in blocks]
+    return [user_name(b.name) for b in blocks]
 
 
 def _factor_named(model: Model, found: ModelWithGroups, by: str) -> int:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import NumbaError
-from pymc.util import get_untransformed_name, is_transformed_name
 from pytensor.gradient import NullTypeGradError
 from pytensor.graph.utils import MethodNotDefined
 from scipy import linalg
@@ -16,7 +15,7 @@ from scipy import linalg
 from pymc_austerity.cholesky import NoFactorError
 from pymc_austerity.compile.addresses import NOWHERE
 from pymc_austerity.likelihood import Density, RowLikelihood, Surroundings
-from pymc_austerity.likelihood.layout import flatten_onto
+from pymc_austerity.likelihood.layout import flatten_onto, user_name
 from pymc_austerity.proxy.bend import SampledSums, by_powers
 from pymc_austerity.proxy.expansion import Taylor
 from pymc_austerity.proxy.full_pass import FullPass, Sums
@@ -173,7 +172,7 @@ def _entry_names(likelihood: RowLikelihood) -> list[str]:
     """Name the entries of ψ by the variables of the model."""
     names = []
     for b in (b for of in likelihood.psi_blocks for b in of.apart()):
-        name = get_untransformed_name(b.name) if is_transformed_name(b.name) else b.name
+        name = user_name(b.name)
         names += [f"{name}[{', '.join(map(str, place))}]" if b.shape else name for place in np.ndindex(b.shape)]
     return names
 

@@ -13,26 +13,20 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.model import Model
-from pymc.util import get_untransformed_name, is_transformed_name
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors, apply_ancestors
 from pytensor.scalar import Cast
 
+from pymc_austerity.likelihood.layout import user_name
 from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf, is_product, plain_draw
 
 #: Columns of a terminal, and variables that are named before the others are counted.
 _WIDTH, _NAMED = 80, 6
 
 
-def name_of(variable: Variable) -> str:
-    """Return the name of a variable as the user gave it."""
-    name = str(variable.name)
-    return get_untransformed_name(name) if is_transformed_name(name) else name
-
-
 def describe_step(made_by: str, variables: Iterable[Variable], error: str, rows: str) -> str:
     """Write what a step is, in lines of 80 columns: what it moves, how the chain errs, and what `rows` a draw reads."""
-    names = [name_of(v) for v in variables]
+    names = [user_name(str(v.name)) for v in variables]
     if len(names) > _NAMED:
         names = [*names[:_NAMED], f"{len(names) - _NAMED:,} more"]
     exact = f"approximate ({error})" if error else "exact"
