@@ -24,6 +24,7 @@ from pymc_austerity.likelihood.model_graph import leaf_identity
 from pymc_austerity.likelihood.row_data import DataSource
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood, row_likelihood
 from pymc_austerity.likelihood.row_terms import RowTerms
+from pymc_austerity.likelihood.rows_taken import with_rows_taken
 from pymc_austerity.rows import Rows
 from pymc_austerity.rows.merged import merge_rows, with_counts
 from pymc_austerity.tried_setup import once
@@ -37,8 +38,8 @@ _log = logging.getLogger("pymc_austerity")
 class ModelData:
     """What a step knows of its model."""
 
-    #: That of `joined_model` or `numbered_model`, where it is read in place of the user's, which is held by nothing
-    #: here; and why the latter is, for a model that is sampled by groups or not at all.
+    #: That of `joined_model`, `with_rows_taken` or `numbered_model`, where it is read in place of the user's, which is
+    #: held by nothing here; and why the last is, for a model that is sampled by groups or not at all.
     derived: Model | None
     one_entry_a_row: NotRowWiseError | None
     likelihood: RowLikelihood
@@ -219,6 +220,7 @@ def _read(
     derived = None if joined is None else joined.model
     if joined is not None:
         point, variables = joined.point(point), joined.model.value_vars
+    derived = with_rows_taken(derived or model, observed, point) or derived
     try:
         likelihood, source, terms = row_likelihood(derived or model, variables, observed, point, several=several)
     except NotRowWiseError as error:

@@ -145,8 +145,9 @@ def posterior_of_change():
 
 
 def drawn(step):
+    # A chain may begin at another change that few rows speak for, and stay there for some hundred draws.
     idata = pm.sample(
-        1_500, tune=500, step=step, chains=2, cores=1, random_seed=3, progressbar=False,
+        4_000, tune=2_000, step=step, chains=2, cores=1, random_seed=3, progressbar=False,
         compute_convergence_checks=False,
     )  # fmt: skip
     return idata.posterior["c"].to_numpy()

@@ -407,9 +407,9 @@ def test_lags_that_are_data_split():
 
 
 @pytest.mark.parametrize("part", [slice(N), slice(0, 2 * N, 2), np.arange(2 * N) < N], ids=["first", "every", "mask"])
-def test_rows_taken_out_of_more_are_refused_so(part):
+def test_rows_taken_out_of_a_longer_container_are_refused_so(part):
     with pytest.raises(NotRowWiseError, match="its 40 rows are taken out of the 80 of .* Take them outside the model"):
-        read(normal(lambda: (np.tile(X, (2, 1)) @ beta())[part]))
+        read(normal(lambda: (pm.Data("x", np.tile(X, (2, 1))) @ beta())[part]))
 
 
 def test_entries_that_are_repeated_are_to_be_indexed():

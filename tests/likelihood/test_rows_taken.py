@@ -1,0 +1,134 @@
+"""Rows that a model takes out of what it has computed of all: ``scale[event]`` of a survival model."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_austerity as pma
+from pymc_austerity.compile.graph_compiler import interpret_log_density
+from pymc_austerity.likelihood import NotRowWiseError, read_model, rows_taken
+
+N, G = 1_500, 12
+RNG = np.random.default_rng(8)
+X, W, GROUP, TIME = RNG.normal(size=N), RNG.normal(size=(N, 3)), RNG.integers(0, G, N), RNG.weibull(1.5, N)
+EVENT = RNG.random(N) < 0.7
+OBSERVED, CENSORED = np.flatnonzero(EVENT), np.flatnonzero(~EVENT)
+SHUFFLED = RNG.permutation(N)[:300]
+
+
+def survival(predictor, event=EVENT, censored=~EVENT):
+    with pm.Model() as model:
+        scale, shape = pm.math.exp(predictor()), pm.HalfNormal("shape", 2)
+        pm.Weibull("y", shape, scale[event], observed=TIME[event])
+        pm.Potential("beyond", -((TIME[censored] / scale[censored]) ** shape))
+    return model
+
+
+def straight():
+    return pm.Normal("a") + pm.Normal("b") * X
+
+
+def of_columns():
+    return pm.Deterministic("eta", W @ pm.Normal("b", shape=3))
+
+
+def of_groups():
+    return straight() + (pm.HalfNormal("s") * pm.Normal("u", shape=G))[GROUP]
+
+
+def summed():
+    model = survival(straight, OBSERVED)
+    with model:
+        pm.Potential("more", -(pm.math.exp(model["b"] * X)[EVENT]).sum())
+    return model
+
+
+def other_entries():
+    with pm.Model() as model:
+        p = pm.math.softmax(W @ pm.Normal("b", shape=(3, 3)), axis=1)
+        pm.Categorical("y", p[SHUFFLED], observed=RNG.integers(0, 3, 300))
+    return model
+
+
+def without_missing():
+    y = np.where(EVENT, TIME, np.nan)
+    with pm.Model() as model:
+        pm.Normal("y", straight()[~np.isnan(y)], pm.HalfNormal("s"), observed=y[~np.isnan(y)])
+    return model
+
+
+def lag_of_data():
+    with pm.Model() as model:
+        mu = straight()
+        pm.Normal("y", mu[1:] + 0.5 * mu[:-1], 1, observed=TIME[1:])
+    return model
+
+
+TAKEN = {
+    "marks": lambda: survival(straight), "columns": lambda: survival(of_columns),
+    "groups": lambda: survival(of_groups), "numbers": lambda: survival(straight, OBSERVED, CENSORED),
+    "slices": lambda: survival(straight, slice(0, 300), slice(300, None)), "a sum": summed,
+    "other entries": other_entries, "without missing": without_missing, "lag of data": lag_of_data,
+}  # fmt: skip
+
+
+def densities(model):
+    """The log density of the rows and the prior, and that of the model, at a point."""
+    data = read_model(model, model.value_vars, None, None)
+    read, theta = data.likelihood, data.theta0 + 0.3 * np.random.default_rng(1).normal(size=data.theta0.size)
+    terms = [read.log_prior, read.row_log_likelihood]
+    function = interpret_log_density([read.theta, read.others, *read.fixed, *read.batches], terms)
+    log_prior, rows = function(theta, data.others0, *data.fixed, *data.rows.arrays)
+    return data, log_prior + rows.sum(), model.compile_logp()(data.coordinates.point(data.point, theta))
+
+
+@pytest.mark.parametrize("build", TAKEN.values(), ids=TAKEN)
+def test_rows_are_taken_of_the_data(build):
+    data, by_rows, whole = densities(build())
+    assert data.derived is not None
+    assert {len(array) for array in data.rows.arrays} == {len(data.rows)}
+    assert by_rows == pytest.approx(whole, rel=1e-10)
+
+
+def test_rows_of_neighbours_are_seen(monkeypatch):
+    """The planted mistake: every row is given the data of another."""
+    taken = rows_taken._rows_taken
+    monkeypatch.setattr(rows_taken, "_rows_taken", lambda node: None if (r := taken(node)) is None else np.roll(r, 1))
+    _, by_rows, whole = densities(survival(straight))
+    assert by_rows != pytest.approx(whole, rel=1e-3)
+
+
+def relative_to_the_mean():
+    eta = straight()
+    return eta - eta.mean()
+
+
+def entry_of_each_row():
+    return pm.Normal("z", shape=N) + X
+
+
+def in_a_container():
+    return pm.Normal("a") + pm.Normal("b") * pm.Data("x", X)
+
+
+@pytest.mark.parametrize("predictor", [relative_to_the_mean, entry_of_each_row, in_a_container])
+def test_what_does_not_split_is_refused(predictor):
+    model = survival(predictor)
+    with pytest.raises(NotRowWiseError, match="Take them outside the model"):
+        read_model(model, model.value_vars, None, None)
+
+
+def test_entries_that_rows_share_stay_effects():
+    with pm.Model() as model:
+        effects = pm.Normal("g") * RNG.normal(size=G) + pm.HalfNormal("s") * pm.Normal("u", shape=G)
+        pm.Normal("y", effects[GROUP], 1, observed=TIME)
+    assert rows_taken.with_rows_taken(model, None, model.initial_point()) is None
+
+
+@pytest.mark.slow
+def test_groups_beside_rows_of_another_length_are_named(caplog):
+    """Rows of both lengths are drawn as those of one population, by one decision."""
+    with survival(of_groups), caplog.at_level("INFO", "pymc_austerity"):
+        step = pma.PenaltyMH()
+    assert step.decider.n_rows == N
+    assert "Write one observed variable for all of them, with pm.Censored" in caplog.text
