@@ -106,7 +106,7 @@ def by_step(make: Any, model: pm.Model, options: argparse.Namespace, references:
                 warnings.simplefilter("always", UserWarning)
                 step = make(progressbar=False)
             set_up = time.process_time() - start
-            announced = "; ".join([*warned.said, *(str(w.message) for w in caught if "No proxy" in str(w.message))])
+            announced = "; ".join([*warned.said, *(str(w.message) for w in caught)])
             idata = pm.sample(
                 options.draws, tune=1_000, step=step, chains=2, cores=1, random_seed=1, progressbar=False,
                 compute_convergence_checks=False, quiet=True,
