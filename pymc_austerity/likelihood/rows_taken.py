@@ -38,25 +38,19 @@ def with_rows_taken(
 
     What they are taken from has to split into rows of constant arrays, as is proved from its graph.
     """
-    free = set(model.free_RVs)
-    taken = {node: _rows_taken(node) for node in toposort([*model.observed_RVs, *model.potentials])}
-    taken = {
-        node: rows
-        for node, rows in taken.items()
-        if rows is not None and not free.isdisjoint(ancestors(node.inputs[:1], blockers=free))
-    }
-    if not taken:
-        return None
+    free, found = set(model.free_RVs), dict[Variable, Variable]()
+    nodes = toposort([*model.observed_RVs, *model.potentials])
+    taken = [(node, rows) for node in nodes if (rows := _rows_taken(node)) is not None]
+    taken = [(node, rows) for node, rows in taken if not free.isdisjoint(ancestors(node.inputs[:1], blockers=free))]
     try:
-        lengths = {own.n_rows for own in candidate_terms(model, observed, point, several=True).sets}
+        sets = candidate_terms(model, observed, point, several=True).sets if taken else ()
     except UnsupportedModelError:  # as is said where the model is read
         return None
-    of_rows = {
-        node.outputs[0]: _computed_from(node.inputs[0], rows, model.free_RVs)
-        for node, rows in taken.items()
-        if rows is not None and len(rows) in lengths
-    }
-    found = {var: computed for var, computed in of_rows.items() if computed is not None}
+    lengths = {own.n_rows for own in sets}
+    for node, rows in taken:
+        computed = _computed_from(node.inputs[0], rows, model.free_RVs) if len(rows) in lengths else None
+        if computed is not None:
+            found[node.outputs[0]] = computed
     return derived_model(model, replacing(model, found), {}, {})[0] if found else None
 
 
@@ -75,12 +69,14 @@ def _rows_taken(node: Apply) -> np.ndarray | None:
         unknown = any(b is None and given is not None for b, given in zip(bounds, bounds_of(first), strict=True))
         return None if unknown else np.arange(n_rows)[slice(*bounds)]
     numbers = value_of_constants(first) if isinstance(first, Variable) and first.type.ndim == 1 else None
+    if numbers is None or len(numbers) > n_rows:
+        return None
     try:
-        rows = None if numbers is None else np.arange(n_rows)[numbers]
+        rows = np.arange(n_rows)[numbers]
     except IndexError:
         return None
     # What rows share is computed once for all of them.
-    return rows if rows is not None and np.unique(rows).size == rows.size else None
+    return rows if np.unique(rows).size == rows.size else None
 
 
 def _computed_from(whole: Variable, rows: np.ndarray, free: Sequence[Variable]) -> Variable | None:
