@@ -78,6 +78,19 @@ def of_coarser_groups(w, centre, n_groups):
     return f"{intercepts(w, n_coarser, centre)}[{h}]"
 
 
+def walk(w, centre, n_groups):
+    """Return what a factor adds whose groups follow one another in time."""
+    t = w.array("t", f"np.append(np.arange({n_groups}), rng.integers(0, {n_groups}, n - {n_groups}))")
+    w.data.append(f"truth = truth + np.cumsum(rng.normal(0, 0.3, {n_groups}))[{t}]")
+    more = f"sigma={scale(w)}, init_dist=pm.Normal.dist(0, 1), shape={n_groups}"
+    law = w.pick(
+        f"GaussianRandomWalk('{{name}}', {more})", f"GaussianRandomWalk('{{name}}', mu=0.1, {more})",
+        f"AR('{{name}}', rho=[0.7], {more})",
+    )  # fmt: skip
+    x = w.variable("walk", law)
+    return w.pick(f"{x}[{t}]", f"({centre} + {x})[{t}]", f"{centre} + 0.5 * {x}[{t}]")
+
+
 def outcome(w, eta):
     """Return a line of the model: an outcome of a family whose rows have no groups of their own."""
     sigma = w.variable("sigma", "HalfNormal('{name}', 1)")
@@ -104,10 +117,9 @@ def hierarchy(seed, sizes=MANY):
     n_groups = w.pick(*sizes)
     n = int(w.rng.integers(30, 60) * n_groups)
     centre = w.variable("mu", "Normal('{name}', 0, 1)") if w.chance(0.7) else "0.0"
-    if np.random.default_rng([seed, 41]).random() < 0.3:
-        terms = [nested(w, centre, n_groups)]
-    else:
-        terms = [factor(w, centre, n_groups)]
+    kind = np.random.default_rng([seed, 41]).random()
+    effects = nested if kind < 0.3 else walk if kind > 0.9 else factor
+    terms = [effects(w, centre, n_groups)]
     if w.chance(0.25):
         terms.append(factor(w, "0.0", w.pick(3, 6)))
     if w.chance(0.5):
