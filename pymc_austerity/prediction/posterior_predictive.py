@@ -22,6 +22,7 @@ from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.diagnostics import SamplingResult
 from pymc_austerity.diagnostics.results import group, named_arrays, quantile_name
 from pymc_austerity.diagnostics.same_data import check_draws_of
+from pymc_austerity.likelihood.rows_taken import with_rows_taken
 from pymc_austerity.paths.subset_model import SubsetModel, observed_lengths, subset_model
 from pymc_austerity.prediction.new_rows import NewGroups, NewRows, new_groups, with_new_groups
 from pymc_austerity.prediction.rows_of_run import ROW, chosen_rows, read_rows_of_run, require_rows
@@ -133,7 +134,8 @@ def posterior_predictive(
         raise ValueError(
             f"{_CALLER}: the observed variables differ in length, {lengths}. Say in observed= which of them is meant."
         )
-    subset = subset_model(model, None if observed is None else lengths[observed])
+    by_rows = with_rows_taken(model, observed, model.initial_point()) or model
+    subset = subset_model(by_rows, None if observed is None else lengths[observed])
     names = [observed] if observed else [name for name, length in lengths.items() if length == subset.n_rows]
     given = None if new is None else NewRows(new, model, subset, names)
     run = None if data is None else read_rows_of_run(idata, model, data, observed, progressbar)

@@ -11,6 +11,7 @@ from pymc.model import Model
 from scipy.special import logsumexp
 
 from pymc_austerity.diagnostics import SamplingResult
+from pymc_austerity.likelihood.rows_taken import with_rows_taken
 from pymc_austerity.paths.subset_model import subset_model
 from pymc_austerity.prediction.arviz_loo import LeftOut
 from pymc_austerity.prediction.groups_left_out import GroupsOfRun
@@ -64,7 +65,8 @@ def sampled_without(
     if not len(large):
         return evaluated
     n_rows = len(left_out.run.table)
-    subset, elpd, k = subset_model(model, n_rows), evaluated.elpd.copy(), evaluated.pareto_k.copy()
+    by_rows = with_rows_taken(model, None, model.initial_point()) or model
+    subset, elpd, k = subset_model(by_rows, n_rows), evaluated.elpd.copy(), evaluated.pareto_k.copy()
     with setup_progress(progressbar) as progress:
         task = progress.add_task("Sampling without", total=len(large), what=f"each of {len(large):,} {left_out.unit}s")
         for which in large:

@@ -132,3 +132,18 @@ def test_groups_beside_rows_of_another_length_are_named(caplog):
         step = pma.PenaltyMH()
     assert step.decider.n_rows == N
     assert "Write one observed variable for all of them, with pm.Censored" in caplog.text
+
+
+@pytest.mark.slow
+def test_rows_are_left_out_and_predicted_as_those_of_any_model():
+    with pm.Model():
+        scale = pm.math.exp(straight())
+        pm.Weibull("y", pm.HalfNormal("shape", 2), scale[EVENT], observed=TIME[EVENT])
+        idata = pm.sample(
+            200, step=pma.PenaltyMH(progressbar=False), chains=2, cores=1, random_seed=1, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+        found = pma.posterior_predictive(idata, rows=5, random_seed=1, progressbar=False)
+        left_out = pma.loo(idata, progressbar=False)
+    assert found["posterior_predictive"]["y"].sizes["row"] == 5
+    assert left_out.n_data_points == EVENT.sum()
