@@ -46,7 +46,7 @@ def _assigned(node: Apply, n_rows: int) -> np.ndarray | None:
     if not isinstance(node.op, ASSIGNS) or node.inputs[0].type.shape[0] not in (None, n_rows):
         return None
     first, *rest = plain_indices(node)
-    index = _constant_index(first)
+    index = constant_index(first)
     if index is None or not all(isinstance(i, slice) and i == slice(None) for i in rest):
         return None
     repeated = isinstance(index, np.ndarray) and np.unique(index % n_rows).size < index.size
@@ -61,7 +61,7 @@ def _assigned(node: Apply, n_rows: int) -> np.ndarray | None:
     return None if mask.all() else mask
 
 
-def _constant_index(index: Any) -> Any:
+def constant_index(index: Any) -> Any:
     """Return the rows that an index names as NumPy takes them, or None where that depends on anything."""
     if isinstance(index, slice):
         bounds = [b if b is None else constant_of(b) for b in bounds_of(index)]

@@ -17,16 +17,10 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from pymc_austerity.likelihood.axis import LENGTH, NotRowWiseError, RowAxis
 from pymc_austerity.likelihood.derived_model import derived_model, replacing
-from pymc_austerity.likelihood.model_graph import (
-    bounds_of,
-    constant_of,
-    plain_indices,
-    value_of_constants,
-    variables_in,
-)
+from pymc_austerity.likelihood.model_graph import plain_indices, value_of_constants, variables_in
 from pymc_austerity.likelihood.rebuild import BatchRebuild
 from pymc_austerity.likelihood.row_axis import prove_row_axis
-from pymc_austerity.likelihood.row_leaves import find_row_leaves
+from pymc_austerity.likelihood.row_leaves import constant_index, find_row_leaves
 from pymc_austerity.likelihood.row_terms import candidate_terms
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
@@ -64,15 +58,12 @@ def _rows_taken(node: Apply) -> np.ndarray | None:
     (n_rows, *_), (first, *rest) = node.inputs[0].type.shape, plain_indices(node)
     if n_rows is None or not all(isinstance(i, slice) and i == slice(None) for i in rest):
         return None
-    if isinstance(first, slice):
-        bounds = [b if b is None else constant_of(b) for b in bounds_of(first)]
-        unknown = any(b is None and given is not None for b, given in zip(bounds, bounds_of(first), strict=True))
-        return None if unknown else np.arange(n_rows)[slice(*bounds)]
-    numbers = value_of_constants(first) if isinstance(first, Variable) and first.type.ndim == 1 else None
-    if numbers is None or len(numbers) > n_rows:
+    marks = isinstance(first, Variable) and first.type.ndim == 1
+    index = value_of_constants(first) if marks else constant_index(first)
+    if index is None or (marks and len(index) > n_rows):
         return None
     try:
-        rows = np.arange(n_rows)[numbers]
+        rows = np.arange(n_rows)[index]
     except IndexError:
         return None
     # What rows share is computed once for all of them.
