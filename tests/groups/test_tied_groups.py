@@ -8,16 +8,19 @@ from itertools import product
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 import pytest
 from evidence import MAX_Z, moment_z
 from numba import njit
 
 import pymc_austerity as pma
+from pymc_austerity.compile import graph_compiler
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups import GroupsNotFoundError, change_of_variables, read_groups, tied_prior
 from pymc_austerity.groups.carried_move import build_carried_move
 from pymc_austerity.groups.group_conditional import Conditional, place_all
+from pymc_austerity.groups.group_density import compile_group_prior
 from pymc_austerity.groups.group_pass import GroupPass
 from pymc_austerity.groups.shared_move import adapt_shared
 from pymc_austerity.groups.tied_move import adapt_tied, build_tied_move
@@ -370,3 +373,19 @@ def test_entry_before_is_refused():
         pm.Normal("y", x[at] - x[at - 1], 1, observed=outcomes(FLAT))
     with pytest.raises(GroupsNotFoundError, match="several entries of one variable"):
         read_groups(model)
+
+
+@pytest.mark.parametrize("excluded", [graph_compiler._FAILING, "nothing"])
+def test_a_long_walk_with_a_level_prints_no_traceback(excluded, monkeypatch, caplog):
+    """PyTensor 3.3.8 logs that a rewrite has failed; the second case shows that the rewrite does without the mend."""
+    monkeypatch.setattr(graph_compiler, "_FAILING", excluded)
+    monkeypatch.setattr(graph_compiler, "_compiled", [])
+    day = np.arange(400) % 200
+    with pm.Model() as model:
+        scale = pm.HalfNormal("scale", 0.2)
+        walk = pm.GaussianRandomWalk("walk", 0, scale, init_dist=pm.Normal.dist(0, 0.1), shape=200)
+        pm.Poisson("y", pm.math.exp((pm.Normal("level") + walk)[day]), observed=day)
+    found = read_groups(model)
+    compile_group_prior(found.data.likelihood, found.groups, {})
+    failed = [record for record in caplog.records if "local_subtensor_merge_slice" in record.getMessage()]
+    assert bool(failed) == (excluded == "nothing" and pytensor.__version__ == "3.3.8")
