@@ -182,7 +182,7 @@ def _is_filled(var: Variable) -> bool:
     return var.owner is not None and isinstance(var.owner.op, Alloc) and all(var.owner.inputs[0].type.broadcastable)
 
 
-def _prior_terms(model: Model, data: ModelData, members: Sequence[Variable]) -> dict[Variable, Variable]:
+def prior_terms(model: Model, data: ModelData, members: Sequence[Variable]) -> dict[Variable, Variable]:
     """Return the terms of the prior that read some variables, and their graphs."""
     terms = [v for v in (*model.basic_RVs, *model.potentials) if v not in data.terms.all]
     graphs = {term: model.logp(vars=[term], sum=False)[0] for term in terms}
@@ -196,16 +196,16 @@ def _prior_by_group(
 
     And whether they read other free variables.
     """
-    graphs, vectors = _prior_terms(model, data, members), []
+    graphs, vectors = prior_terms(model, data, members), []
     for term, graph in graphs.items():
         _require_split(graph, dict.fromkeys(members, RowAxis(0)), n_groups, f"The prior term of {term.name!r}")
         vectors.append(graph.sum(axis=tuple(range(1, graph.ndim))) if graph.ndim > 1 else graph)
     total = sum(vectors[1:], start=vectors[0])
     pooled = bool((set(model.value_vars) - set(members)) & set(ancestors([total])))
-    return _in_theta(model, data, total), frozenset(graphs), pooled
+    return in_theta(model, data, total), frozenset(graphs), pooled
 
 
-def _in_theta(model: Model, data: ModelData, graph: Variable) -> Variable:
+def in_theta(model: Model, data: ModelData, graph: Variable) -> Variable:
     """Return a graph in terms of θ."""
     likelihood = data.likelihood
     blocks = {b.name: value for b, value in zip(likelihood.blocks, split(likelihood.theta, likelihood.blocks))}
@@ -221,8 +221,8 @@ def _prior_together(
 
     Raises NotNormalError where the prior is not normal given the rest.
     """
-    of = {term: graph.sum() for term, graph in _prior_terms(model, data, members).items()}
-    total = _in_theta(model, data, pt.add(*of.values()) if len(of) > 1 else next(iter(of.values())))
+    of = {term: graph.sum() for term, graph in prior_terms(model, data, members).items()}
+    total = in_theta(model, data, pt.add(*of.values()) if len(of) > 1 else next(iter(of.values())))
     return pt.full((len(own),), total / len(own)), frozenset(of), find_ties(data, total, own)
 
 

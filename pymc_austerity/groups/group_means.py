@@ -48,7 +48,7 @@ def find_means(search: GroupSearch) -> tuple[GroupCentre, GroupCentre]:
                 search, _around(theta, factor, points, here), np.einsum("gjk,sgk->sgj", factor, points), here
             )
             wanted = np.linalg.solve(factor @ factor.transpose(0, 2, 1), slope[:, :, None])[:, :, 0]
-            some, step = slice(first, end), limited_step(wanted, factor, here, _REACH)[0]
+            some, step = slice(first, end), limited_step(wanted, factor, here, _REACH, len(search.rows))[0]
             of_group = np.arange(here.own.shape[1]) < here.size[some, None]
             theta[here.own[some][of_group]] += share * step[some][of_group]
             far = max(far, float(np.sqrt((np.einsum("gjk,gj->gk", factor[some], wanted[some]) ** 2)[of_group].mean())))

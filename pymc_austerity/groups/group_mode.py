@@ -11,6 +11,7 @@ import numpy as np
 from scipy import optimize
 
 from pymc_austerity.cholesky import cholesky_of
+from pymc_austerity.groups.cells import sum_over_cells
 from pymc_austerity.groups.group_expansion import GroupExpansion
 from pymc_austerity.groups.group_search import GroupSearch
 from pymc_austerity.unsupported_model import UnsupportedModelError
@@ -19,10 +20,14 @@ from pymc_austerity.unsupported_model import UnsupportedModelError
 _MAX_PASSES = 40
 #: Steps of this many standard deviations end it, and the first step allowed in any parameter, see `_first_reach`.
 _CLOSE_ENOUGH, _FIRST_RADIUS = 0.2, 1.0
+#: Standard deviations, as rows know them, within which a coefficient of a column is taken for zero: within the first.
+_TOLD = 0.15
 #: Steps of fewer standard deviations are made, whatever becomes of the log posterior.
 _NEAR = 1.0
 #: How far the mode of a surrogate is looked for that holds over the width of the posterior.
 _FAR = 3.0
+#: Shares of the reach of a search for the mode of the surrogate, where it ends as it begins.
+_NEARER = (1.0, 0.1, 0.01)
 #: Step of the numerical derivatives of the marginal, in standard deviations.
 _STEP = 0.05
 #: A width that is found to be so many times what it was taken for is looked for again, so often at most: in units of a
@@ -69,8 +74,6 @@ def find_group_centre(search: GroupSearch) -> GroupCentre:
         _, theta = search.at(phi, here)
         factor = np.tril(search.condition(theta, here).factor)  # what lies above is left over from the matrix
         wanted = theta[here.own] - here.centre[here.own]
-        step, length = limited_step(wanted, factor, here, radius)
-        theta[here.own] = here.centre[here.own] + step
         moved, of_shared = np.einsum("gjk,gj->gk", factor, wanted), np.abs(phi - here.centre[here.shared]) / scale
         at_limit = (of_shared > 0.99 * radius * _first_reach(scale)).any()
         far = np.inf if at_limit else max(of_shared.max(initial=0.0), float(np.sqrt((moved**2).mean())))
@@ -79,6 +82,11 @@ def find_group_centre(search: GroupSearch) -> GroupCentre:
             continue
         if far < _CLOSE_ENOUGH:
             return GroupCentre(here, phi, _covariance_factor(search, here, phi, scale), passes)
+        step, length, share = limited_step(wanted, factor, here, radius, len(search.rows))
+        theta[here.own] = with_zeros(here.centre[here.own] + step, here)
+        if share < 1.0:
+            theta[here.shared] = here.centre[here.shared] + share * (phi - here.centre[here.shared])
+            of_shared = share * of_shared
         there = search.expand(theta)
         passes += 1
         new = search.objective(there)
@@ -108,12 +116,19 @@ def curved_down(expansion: GroupExpansion) -> GroupExpansion:
 
 
 def limited_step(
-    wanted: np.ndarray, factor: np.ndarray, expansion: GroupExpansion, radius: float
-) -> tuple[np.ndarray, float]:
-    """Return the steps of all groups within a radius, and the length of the longest, in units of a first step.
+    wanted: np.ndarray, factor: np.ndarray, expansion: GroupExpansion, radius: float, n_rows: int
+) -> tuple[np.ndarray, float, float]:
+    """Return the steps of all groups within a radius, the length of the longest, and the share that φ goes along with.
 
-    Groups that their prior ties to each other make a part of their step together, which such a prior allows.
+    Lengths are in units of a first step.  Groups that their prior ties to each other make a part of their step
+    together, which such a prior allows.  Where there are columns, φ and all groups make the same part of theirs, as
+    they follow each other: it is as long as what it changes for a row.
     """
+    if (np.diff(expansion.first) == 1).any():
+        square = np.einsum("gj,gjk,gk->", wanted, expansion.precision, wanted) - 2 * sum_over_cells(wanted, expansion)
+        length = float(np.sqrt(max(square, 0.0) / n_rows))
+        share = min(1.0, radius / max(length, radius))
+        return share * wanted, share * length, share
     precision = np.einsum("gjk,gjk->gj", factor, factor)
     tied = np.zeros(wanted.shape, bool)
     tied.flat[expansion.ties.at] = True
@@ -122,7 +137,19 @@ def limited_step(
     unit = sds * _first_reach(sds)
     step = np.clip(wanted, -radius * unit, radius * unit)
     step[tied] = wanted[tied] * min(1.0, radius / (np.abs(wanted) / unit)[tied].max(initial=radius))
-    return step, float((np.abs(step) / unit).max())
+    return step, float((np.abs(step) / unit).max()), 1.0
+
+
+def with_zeros(effects: np.ndarray, expansion: GroupExpansion) -> np.ndarray:
+    """Put coefficients of columns at zero, where rows cannot tell them from it.
+
+    Their prior may be narrower than what is rounded off another number: the widths of the quick waves of a Gaussian
+    process differ by many powers of ten from one length scale to another.
+    """
+    found = effects.copy()
+    for g in expansion.first[:-1][np.diff(expansion.first) == 1]:
+        found[g, np.abs(effects[g]) * np.sqrt(np.diag(expansion.precision[g])) < _TOLD] = 0.0
+    return found
 
 
 def normal_law(search: GroupSearch, expansion: GroupExpansion, reach: float = _FAR) -> tuple[np.ndarray, np.ndarray]:
@@ -173,9 +200,11 @@ def _surrogate_mode(search: GroupSearch, expansion: GroupExpansion, scale: np.nd
         value = search.at(start + scale * x, expansion)[0]
         return -value if np.isfinite(value) else 1e300
 
-    found = optimize.minimize(
-        negative, np.zeros(start.size), method="L-BFGS-B", bounds=list(zip(-reach, reach, strict=True))
-    )
+    for nearer in _NEARER:
+        bounds = list(zip(-nearer * reach, nearer * reach, strict=True))
+        found = optimize.minimize(negative, np.zeros(start.size), method="L-BFGS-B", bounds=bounds)
+        if found.x.any():  # else its first step led to where there is no density
+            break
     return start + scale * found.x
 
 

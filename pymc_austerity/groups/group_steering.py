@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from pymc_austerity.groups.group_expansion import GroupExpansion, grouped_sum
-from pymc_austerity.groups.group_mode import GroupCentre, normal_law
+from pymc_austerity.groups.group_mode import GroupCentre, normal_law, with_zeros
 from pymc_austerity.groups.group_pass import without_negative
 from pymc_austerity.groups.group_search import GroupSearch
 
@@ -73,4 +73,6 @@ def average(expansions: list[GroupExpansion]) -> GroupExpansion:
     """Return the quadratic about the mean of the centres with the average derivatives."""
     names = ("centre", "gradient", "hessian", "cross", "shared_gradient", "shared_hessian", "cell_hessian")
     means: dict[str, Any] = {name: np.mean([getattr(e, name) for e in expansions], axis=0) for name in names}
-    return expansions[0]._replace(**means, precision=without_negative(-means["hessian"]))
+    found = expansions[0]._replace(**means, precision=without_negative(-means["hessian"]))
+    found.centre[found.own] = with_zeros(found.centre[found.own], found)
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import permutations
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from pytensor.graph.traversal import ancestors, apply_ancestors
 from pytensor.scalar import Mul
 from pytensor.tensor.math import Dot
 
+from pymc_austerity.groups.columns import find_columns
 from pymc_austerity.groups.elimination import places_left
 from pymc_austerity.groups.factor import GROUPS_FIRST, Factor, GroupsNotFoundError, IndexArrays, prove_factor
 from pymc_austerity.groups.group_index import index_of
@@ -70,13 +72,19 @@ class Groups:
     @property
     def moves_together(self) -> np.ndarray:
         """Return for each factor whether one decision is made for all of its groups, shape (F,)."""
-        return np.array(self.tied) | np.isin(self.first[:-1], self.zero_sums[:, 0])
+        return np.array(self.tied) | np.isin(self.first[:-1], self.zero_sums[:, 0]) | self._columns
+
+    @property
+    def _columns(self) -> np.ndarray:
+        """Return for each factor whether it is columns beside groups, which follow where these go, shape (F,)."""
+        return (np.diff(self.first) == 1) & (len(self.tied) > 1)
 
     @property
     def together(self) -> np.ndarray:
         """Return the numbers g K + k of what moves together, but one for each sum that is zero."""
         size = self.own.shape[1]
         summed = [np.arange(start * size, end * size) for start, end, _ in self.zero_sums]
+        summed += [np.arange(g * size, (g + 1) * size) for g in self.first[:-1][self._columns]]
         padded = np.flatnonzero(np.arange(size) >= self.size[:, None])
         fixed = (self.zero_sums[:, 1] - 1) * size + self.zero_sums[:, 2]
         at = self.ties.at[~np.isin(self.ties.at, fixed)]
@@ -111,7 +119,8 @@ class Groups:
 
     def _numbers(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return the number of the group of each row as the model writes it, by each index."""
-        return [np.asarray(by + sum(of.read(arrays) for of in index)) for index, by in zip(self.indices, self.offsets)]
+        zeros = np.zeros(len(arrays[0]), np.int64)
+        return [zeros + by + sum(of.read(arrays) for of in index) for index, by in zip(self.indices, self.offsets)]
 
 
 def find_groups(model: Model, data: ModelData, zero_sums: Mapping[str, int] = MappingProxyType({})) -> Groups:
@@ -122,24 +131,30 @@ def find_groups(model: Model, data: ModelData, zero_sums: Mapping[str, int] = Ma
     Raises GroupsNotFoundError with the reason for each factor that was looked at.
     """
     rows = data.terms.log_densities(model)
-    factors = _factors(rows, data.likelihood.n_rows)
-    if not factors:
-        raise NoGroupsError(
-            "No variable of the model is indexed on its first axis by an array of whole numbers with an entry for each "
-            f"row, as u[g] is. {GROUPS_FIRST}"
-        )
+    factors = _read_together(model, _factors(rows, data.likelihood.n_rows).values())
     found, reasons = [], []
-    for nodes in _read_together(model, factors.values()):
+    for nodes in factors.values():
         try:
             found.append(prove_factor(model, data, rows, nodes))
         except GroupsNotFoundError as error:
             reasons.append(str(error))
-    if not found:
-        raise GroupsNotFoundError(" ".join(dict.fromkeys(reasons)))
     _refuse_products(model, rows, found)
     few = [not f.pooled and len(f.own) <= _FEW_GROUPS and zero_sums.keys().isdisjoint(f.names) for f in found]
     ordered = sorted(range(len(found)), key=lambda k: (few[k], -len(found[k].own)))
     taken = _apart([found[k] for k in ordered if k == ordered[0] or not few[k]])
+    of_found = {name for factor in found for name in factor.names}
+    columns = find_columns(model, data, rows, of_found, sum(len(factor.own) for factor in taken))
+    if columns is not None and (found or {v.name for read in factors for v in read} <= {*columns.names}):
+        with suppress(ProductOfEffectsError):
+            _refuse_products(model, rows, [*taken, columns])
+            taken = _apart([*taken, columns])
+    if not taken and factors:
+        raise GroupsNotFoundError(" ".join(dict.fromkeys(reasons)))
+    if not taken:
+        raise NoGroupsError(
+            "No variable of the model is indexed on its first axis by an array of whole numbers with an entry for each "
+            f"row, as u[g] is. {GROUPS_FIRST}"
+        )
     left_out = set(zero_sums).difference(*(factor.names for factor in taken))
     if left_out:
         raise GroupsNotFoundError(f"The effects {sorted(left_out)}, which sum to zero, are no factor by themselves.")
@@ -217,14 +232,14 @@ def _factors(rows: Sequence[Variable], n_rows: int) -> dict[Hashable, list[Apply
     return factors
 
 
-def _read_together(model: Model, places: Iterable[list[Apply]]) -> list[list[Apply]]:
+def _read_together(model: Model, places: Iterable[list[Apply]]) -> dict[frozenset[Variable], list[Apply]]:
     """Put places together, by several arrays of numbers, that read the same variables."""
-    together: dict[Hashable, list[Apply]] = {}
+    together: dict[frozenset[Variable], list[Apply]] = {}
     for nodes in places:
         above = set(ancestors([node.inputs[0] for node in nodes]))
         read = frozenset(v for v in model.value_vars if v.type.ndim and v in above)
         together.setdefault(read, []).extend(nodes)
-    return list(together.values())
+    return together
 
 
 def _refuse_products(model: Model, rows: Sequence[Variable], found: Sequence[Factor]) -> None:

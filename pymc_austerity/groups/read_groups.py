@@ -48,6 +48,8 @@ def read_groups(
         if isinstance(reason, NoGroupsError) and (remedy := numbers_to_write(model)):
             raise GroupsNotFoundError(remedy) from reason
         raise
+    if len(found.groups.own) == 1 and (remedy := numbers_to_write(model)):  # these columns are dummies of groups
+        raise GroupsNotFoundError(remedy)
     if centred is not None and any(names.isdisjoint(found.groups.names) for names in centred.coarser):
         # The coarser effects are no factor: rows would read them among what is shared.
         return _with_groups(model, data, centred_model(read, deviations=False), observed)

@@ -140,6 +140,12 @@ def warn_of_tails(decider: GroupDecider, name: str) -> None:
             "parameters, so that its law is not normal, and the law of what is shared has to be learnt while tuning. "
             "Look at pma.reliability after a short run; where it does not trust the draws, sample with pm.NUTS."
         )
+    elif (np.diff(groups.first) == 1).any() and groups.shared.size >= _MANY_SHARED:
+        _log.warning(
+            f"The {groups.shared.size} parameters beside {', '.join(groups.names)}, among them scales of coefficients, "
+            f"may have few effective draws with {name}, some in a hundred. Take more draws than usual, and look at "
+            "pma.reliability."
+        )
 
 
 def hint_at_groups(model: Model, data: ModelData, name: str, because: str) -> None:
@@ -172,9 +178,10 @@ def groups_that_pay(model: Model) -> Groups | None:
 
 def describe_groups(groups: Groups) -> str:
     """Return how many groups there are by each factor, and what is shared."""
+    numbers = zip(np.diff(groups.first).tolist(), groups.size[groups.first[:-1]].tolist(), strict=True)
     factors = [
-        f"{last - first:,} groups with {size} parameter{'s' if size > 1 else ''} each"
-        for first, last, size in zip(groups.first[:-1], groups.first[1:], groups.size[groups.first[:-1]], strict=True)
+        f"{size} coefficients of columns" if n == 1 else f"{n:,} groups with {size} parameter{'s' * (size > 1)} each"
+        for n, size in numbers
     ]
     return f"{', '.join(factors)} ({', '.join(groups.names)}) and {groups.shared.size} shared parameters"
 
@@ -198,7 +205,7 @@ def _read(
     n_groups, read, n_rows = len(found.groups.own), found.groups.read.size, data.likelihood.n_rows
     if not least or n_groups >= max(least, _LEAST_APART):
         return found
-    if n_groups < least or not found.groups.pooled:
+    if max(n_groups, found.groups.size.max()) < least or not found.groups.pooled:
         return None
     if read * (read + 1) / 2 * n_rows > _MOST_EVALUATED:
         raise GroupsNotFoundError(

@@ -55,12 +55,11 @@ def test_matrices_are_read_as_numbers_of_groups(name):
     [np.column_stack([np.ones(N), DUMMIES]), RNG.normal(size=(N, 3)), np.eye(3)[GROUP % 3][:, 1:]],
     ids=["intercept", "covariates", "against a reference"],
 )
-def test_other_matrices_stay_as_they_are(matrix):
+def test_other_matrices_are_columns(matrix):
     with pm.Model() as model:
         coefficients = pm.Normal("b", 0, pm.HalfNormal("s"), shape=matrix.shape[1])
         pm.Normal("y", matrix @ coefficients, 1, observed=Y)
-    with pytest.raises(GroupsNotFoundError, match="No variable"):
-        read_groups(model)
+    assert read_groups(model).groups.size.tolist() == [matrix.shape[1]]
 
 
 @pytest.mark.parametrize(
