@@ -16,8 +16,11 @@ from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.kernel import DECIDE, PROPOSE
 from pymc_austerity.likelihood import LinkedLogPrior
 
-#: Parameters that are moved in a draw, and shifts: of more, some at random.
-_MOST_GIVEN, MOST_SHIFTS = 4, 8
+#: Parameters that are moved in a draw: at most, and at least where a prior of many parameters takes longer; of more,
+#: some at random.
+_MOST_GIVEN, _LEAST_GIVEN = 64, 4
+#: Terms of the prior that these moves may evaluate, about, and shifts in a draw.
+_MOST_TERMS, MOST_SHIFTS = 20_000, 8
 
 #: ``move(theta, direction, length, data, generators)``: θ + δ direction, or θ, and whether it moved; differences of the
 #: prior are taken over the length.
@@ -86,8 +89,9 @@ def build_move_given(move: MoveAlong) -> MoveGiven:
     @njit
     def given(theta, data, state, generators):  # type: ignore[no-untyped-def]
         shared, unread, factor = data.expansion.shared, data.unread, state.shared.factor
-        for i in range(min(unread.size, _MOST_GIVEN)):
-            p = unread[i if unread.size <= _MOST_GIVEN else integer_below(generators[PROPOSE], unread.size)]
+        most = max(_LEAST_GIVEN, min(_MOST_GIVEN, _MOST_TERMS // theta.size))
+        for i in range(min(unread.size, most)):
+            p = unread[i if unread.size <= most else integer_below(generators[PROPOSE], unread.size)]
             direction = np.zeros(theta.size)
             direction[shared[p]] = 1.0
             square = 0.0
