@@ -44,7 +44,7 @@ def test_groups_far_from_normal_are_warned_of(caplog, bent, shared, rough):
     And where many parameters are shared, as with twenty slopes of a scale each, of which the rows tell little.
     """
     tails = SimpleNamespace(number=np.where(np.arange(10) < bent, np.arange(10), -1))
-    groups = SimpleNamespace(own=np.zeros((10, 1)), names=("rate_log__",), shared=np.arange(shared))
+    groups = SimpleNamespace(own=np.zeros((10, 1)), names=("rate_log__",), shared=np.arange(shared), first=[0, 10])
     prepared = SimpleNamespace(tails=tails, rough=rough)
     decider = SimpleNamespace(prepared=prepared, model=SimpleNamespace(groups=groups))
     groups_of_step.warn_of_tails(decider, "PenaltyMH")
@@ -52,6 +52,15 @@ def test_groups_far_from_normal_are_warned_of(caplog, bent, shared, rough):
     assert len(warned) == (bent > 5 or (rough and shared > 10))
     said = "6 of the 10 groups of rate_log__" if bent else "The 40 parameters that the groups of rate_log__ share"
     assert all(said in text and "pm.NUTS" in text for text in warned)
+
+
+@pytest.mark.parametrize(("first", "shared"), [([0, 1], 40), ([0, 60, 61], 12), ([0, 1], 11), ([0, 60], 40)])
+def test_many_scales_of_columns_are_warned_of(caplog, first, shared):
+    tails = SimpleNamespace(number=np.full(first[-1], -1))
+    groups = SimpleNamespace(own=np.zeros((first[-1], 2)), names=("z",), shared=np.arange(shared), first=first)
+    prepared = SimpleNamespace(tails=tails, rough=False)
+    groups_of_step.warn_of_tails(SimpleNamespace(prepared=prepared, model=SimpleNamespace(groups=groups)), "PenaltyMH")
+    assert (f"The {shared} parameters beside z" in caplog.text) == (shared > 11 and first != [0, 60])
 
 
 @pytest.mark.parametrize("raised", [np.linalg.LinAlgError("no factor"), MethodNotDefined("pullback", "ScalarLoop")])
