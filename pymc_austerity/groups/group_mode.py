@@ -14,6 +14,7 @@ from pymc_austerity.cholesky import cholesky_of
 from pymc_austerity.groups.cells import sum_over_cells
 from pymc_austerity.groups.group_expansion import GroupExpansion
 from pymc_austerity.groups.group_search import GroupSearch
+from pymc_austerity.groups.scaled_columns import are_columns
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: Passes over all rows after which the search gives up.
@@ -124,7 +125,7 @@ def limited_step(
     together, which such a prior allows.  Where there are columns, φ and all groups make the same part of theirs, as
     they follow each other: it is as long as what it changes for a row.
     """
-    if (np.diff(expansion.first) == 1).any():
+    if are_columns(expansion.first).any():
         square = np.einsum("gj,gjk,gk->", wanted, expansion.precision, wanted) - 2 * sum_over_cells(wanted, expansion)
         length = float(np.sqrt(max(square, 0.0) / n_rows))
         share = min(1.0, radius / max(length, radius))
@@ -147,7 +148,7 @@ def with_zeros(effects: np.ndarray, expansion: GroupExpansion) -> np.ndarray:
     process differ by many powers of ten from one length scale to another.
     """
     found = effects.copy()
-    for g in expansion.first[:-1][np.diff(expansion.first) == 1]:
+    for g in expansion.first[:-1][are_columns(expansion.first)]:
         found[g, np.abs(effects[g]) * np.sqrt(np.diag(expansion.precision[g])) < _TOLD] = 0.0
     return found
 

@@ -17,10 +17,10 @@ from pytensor.graph.traversal import ancestors, apply_ancestors
 from pytensor.scalar import Mul
 from pytensor.tensor.math import Dot
 
-from pymc_austerity.groups.columns import find_columns
 from pymc_austerity.groups.elimination import places_left
 from pymc_austerity.groups.factor import GROUPS_FIRST, Factor, GroupsNotFoundError, IndexArrays, prove_factor
 from pymc_austerity.groups.group_index import index_of
+from pymc_austerity.groups.scaled_columns import are_columns, find_columns
 from pymc_austerity.groups.tied_prior import MOST_TIED, Ties, ties_together
 from pymc_austerity.likelihood import Block, ModelData
 from pymc_austerity.likelihood.affine import require_affine
@@ -77,7 +77,7 @@ class Groups:
     @property
     def _columns(self) -> np.ndarray:
         """Return for each factor whether it is columns beside groups, which follow where these go, shape (F,)."""
-        return (np.diff(self.first) == 1) & (len(self.tied) > 1)
+        return are_columns(self.first) & (len(self.tied) > 1)
 
     @property
     def together(self) -> np.ndarray:

@@ -26,6 +26,7 @@ from pymc_austerity.groups import (
     ModelWithGroups,
     NoGroupsError,
     ProductOfEffectsError,
+    are_columns,
     assemble_groups,
     read_groups,
     reads_by_number,
@@ -140,7 +141,7 @@ def warn_of_tails(decider: GroupDecider, name: str) -> None:
             "parameters, so that its law is not normal, and the law of what is shared has to be learnt while tuning. "
             "Look at pma.reliability after a short run; where it does not trust the draws, sample with pm.NUTS."
         )
-    elif (np.diff(groups.first) == 1).any() and groups.shared.size >= _MANY_SHARED:
+    elif are_columns(groups.first).any() and groups.shared.size >= _MANY_SHARED:
         _log.warning(
             f"The {groups.shared.size} parameters beside {', '.join(groups.names)}, among them scales of coefficients, "
             f"may have few effective draws with {name}, some in a hundred. Take more draws than usual, and look at "

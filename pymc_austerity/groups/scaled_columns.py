@@ -28,6 +28,11 @@ from pymc_austerity.likelihood.model_graph import is_product
 _MOST_NUMBERS, _MOST_DERIVATIVES = 10_000_000, 100_000_000
 
 
+def are_columns(first: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Return for each factor whether it is coefficients of columns, as only those are one group, shape (F,)."""
+    return np.diff(first) == 1
+
+
 def find_columns(
     model: Model, data: ModelData, rows: Sequence[Variable], taken: Collection[str], n_groups: int
 ) -> Factor | None:

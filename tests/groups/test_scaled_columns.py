@@ -10,7 +10,7 @@ from evidence import MAX_Z, moment_z
 from scipy import stats
 
 import pymc_austerity as pma
-from pymc_austerity.groups import GroupsNotFoundError, columns, group_mode, group_steering, grouping, read_groups
+from pymc_austerity.groups import GroupsNotFoundError, group_mode, group_steering, grouping, read_groups, scaled_columns
 
 RNG = np.random.default_rng(29)
 N, K, GROUPS = 240, 6, 12
@@ -108,7 +108,7 @@ def test_effects_that_multiply_coefficients_are_moved_without_them():
 
 
 def test_too_many_derivatives_of_rows_are_not_taken(monkeypatch):
-    monkeypatch.setattr(columns, "_MOST_DERIVATIVES", 1_000)
+    monkeypatch.setattr(scaled_columns, "_MOST_DERIVATIVES", 1_000)
     with pytest.raises(GroupsNotFoundError):
         read_groups(model_of(ridge))
 
