@@ -75,7 +75,7 @@ def _carried_by(
             phi_new, log_q_ratio = propose_shared(rng, phi, state.shared)
             there = surrogate(phi_new, z, data)
         else:
-            there = move(rng, OnSurrogate(phi, theta, conditional, prior, value), z, data)
+            there = move(rng, OnSurrogate(phi, theta, conditional, prior, value), z, data, state.shared)
             log_q_ratio = value - there.value
         if not np.isfinite(prior):
             return Outcome(theta, BAD_PRIOR, False, 0, 0, np.nan, np.nan, -1, False, np.nan), about_centre

@@ -27,8 +27,8 @@ _OUTSIDE = 1e-9
 _MOST_NUMBERS = 3
 #: Values of κ that are tried, and the rows on which they are.
 _SCALES, _TRIED = 2.0 ** np.arange(-1, 6), 4096
-#: Rows that a group draws at most on average: one that would draw more reads all of its own.
-MOST_DRAWN = 8.0
+#: Rows that a group draws at most on average, and as a share of its own: one that would draw more reads all of them.
+_MOST_DRAWN, _SHARE_DRAWN = 8.0, 1 / 64
 
 
 class GroupBounds(NamedTuple):
@@ -79,6 +79,12 @@ def squares_of_some(theta: np.ndarray, groups: np.ndarray, e: GroupExpansion, bo
 def squares_of_groups(theta: np.ndarray, e: GroupExpansion, bounds: GroupBounds) -> np.ndarray:
     """Return ‖z_g‖² of all groups."""
     return squares_of_some(theta, _first_groups(e.own.shape[0]), e, bounds)
+
+
+@njit
+def most_drawn(size: float) -> float:
+    """Return how many rows a group of some size draws at most on average."""
+    return min(size, max(_MOST_DRAWN, size * _SHARE_DRAWN))
 
 
 # Loops, here and below: numba takes up to a second to compile what makes or adds whole arrays.
@@ -229,4 +235,5 @@ def _directions_of_groups(e: GroupExpansion, factor: np.ndarray, theta_size: int
 def rows_of_refresh(bounds: GroupBounds, spans: Any) -> float:
     """Return how many rows a refresh of all groups reads on average, with the M_g of a typical one."""
     sizes, drawn = np.diff(bounds.table.start), bounds.table.totals() * spans
-    return float(np.where(drawn < MOST_DRAWN, np.fmin(drawn, sizes), sizes)[sizes > 0].sum())
+    most = np.array([most_drawn(float(n)) for n in sizes.tolist()])
+    return float(np.where(drawn < most, drawn, sizes)[sizes > 0].sum())

@@ -143,7 +143,7 @@ class GroupDecider:
         found, (n_groups, size) = self.prepared, self.model.groups.own.shape
         largest, n_left = int(np.diff(found.start).max()), found.expansion.left[-1]
         return GroupState(
-            shared_state(found.mean, found.factor),
+            shared_state(found.mean, found.factor, found.steps.sliced.size),
             np.full(found.mean.size, np.nan),
             np.empty((n_groups, size)),
             np.empty((n_groups, size)),

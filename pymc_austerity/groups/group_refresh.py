@@ -21,8 +21,8 @@ from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.by_group_bounds import bound_at, draw_of_group, draws_nothing, total_of_group
 from pymc_austerity.groups.crossed_means import means_given_others, solve_transposed
 from pymc_austerity.groups.group_bounds import (
-    MOST_DRAWN,
     largest_beside,
+    most_drawn,
     span,
     square_of_shared,
     squares_of_groups,
@@ -113,7 +113,7 @@ def _draw_numbers(theta_new, theta, groups, data, rng):  # type: ignore[no-untyp
         size = table.start[groups[i] + 1] - table.start[groups[i]]
         if size > 0:
             rate = total_of_group(table, groups[i]) * spans[i]
-            drawn[i] = rng.poisson(rate) if rate < min(size, MOST_DRAWN) else _ALL
+            drawn[i] = rng.poisson(rate) if rate < most_drawn(float(size)) else _ALL
     return drawn, spans
 
 

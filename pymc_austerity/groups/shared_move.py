@@ -26,6 +26,9 @@ _PRIOR_DRAWS, _KEPT = 50.0, 0.5
 _DEARER, _TRIED, _FORGET = 3.0, 5.0, 0.97
 #: The least share of moves on the surrogate where tails are heavy, as tuning may not have seen them, and the most.
 _LEAST_BENT, _MOST_SHARE = 0.25, 0.9
+#: A slice of more widths makes the next ones twice as wide: at a scale of zero, where the normal approximation may lie,
+#: what belongs to the scale has no width.
+_LONG = 16.0
 
 
 class SharedState(NamedTuple):
@@ -44,14 +47,18 @@ class SharedState(NamedTuple):
     #: (5,): the share of the moves on the surrogate, 0 before it is learnt; and of moves on the surrogate and about the
     #: centre, how many were made and accepted, of late.
     kinds: np.ndarray
+    #: (S,): by how much slices are wider than `SharedSteps` has it, and how many widths the longest was, along each
+    #: axis since the last draw of tuning.
+    wider: np.ndarray
+    lengths: np.ndarray
 
 
-def shared_state(mean: np.ndarray, factor: np.ndarray) -> SharedState:
+def shared_state(mean: np.ndarray, factor: np.ndarray, n_sliced: int) -> SharedState:
     """Return the state before tuning, from the normal approximation of φ."""
     p = mean.size
     counts = np.array([0, max(_FIRST_WINDOW, 20 * p), 0, int(_PRIOR_DRAWS)])
-    sums = np.zeros(p), np.zeros((p, p))
-    return SharedState(mean.copy(), factor.copy(), np.full(1, np.log(np.pi / 2)), *sums, counts, np.zeros(5))
+    sums, slices = (np.zeros(p), np.zeros((p, p))), (np.ones(n_sliced), np.zeros(n_sliced))
+    return SharedState(mean.copy(), factor.copy(), np.full(1, np.log(np.pi / 2)), *sums, counts, np.zeros(5), *slices)
 
 
 @njit
@@ -90,7 +97,7 @@ def adapt_shared(phi: np.ndarray, accepted: bool, about_centre: bool, state: Sha
     """Take a draw of tuning in.
 
     The angle follows the acceptance of proposals about the centre; centre and covariance follow the draws of a window;
-    of the two kinds of moves that is made more often which gets further in its time.
+    of the two kinds of moves that is made more often which gets further in its time; long slices become wider.
     """
     kind, kinds = slice(3, 5) if about_centre else slice(1, 3), state.kinds
     kinds[kind] = _FORGET * kinds[kind] + (1.0, float(accepted))
@@ -98,6 +105,8 @@ def adapt_shared(phi: np.ndarray, accepted: bool, about_centre: bool, state: Sha
         of_surrogate, about = (kinds[2] + 1) / (kinds[1] + 2), (kinds[4] + 1) / (kinds[3] + 2)
         odds = (of_surrogate / (_DEARER * about * (1 - np.cos(np.exp(state.log_angle[0]))))) ** 2
         kinds[0] = odds / (1 + odds)
+    state.wider[state.lengths > _LONG] *= 2
+    state.lengths[:] = 0.0
     if about_centre:
         state.counts[2] += 1
         moved = towards_target(state.log_angle[0], float(accepted), TARGET, state.counts[2])

@@ -31,10 +31,10 @@ _ACROSS = -0.4
 
 @built_once
 def build_slice(surrogate: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile ``along(rng, here, direction, z, data)``: a slice step along a line, which returns a point of the slice.
+    """Compile ``along(rng, here, direction, z, data)``: a slice step along a line.
 
-    By stepping out and shrinking (Neal, Annals of Statistics 31, 2003).  Points are those of `build_surrogate`.  The
-    direction is as long as the slice is likely to be wide.
+    It returns a point of the slice, and how many times as long as the direction the slice is.  By stepping out and
+    shrinking (Neal, Annals of Statistics 31, 2003).  Points are those of `build_surrogate`.
     """
 
     @njit
@@ -48,51 +48,55 @@ def build_slice(surrogate: Callable[..., Any]) -> Callable[..., Any]:
             low, down = low - 1.0, down - 1
         while up > 0 and surrogate(moved(here.phi, high, direction), z, data).value > level:
             high, up = high + 1.0, up - 1
+        length = high - low
         for _ in range(_MOST_SHRINKS):
             step = low + (high - low) * rng.random()
             there = surrogate(moved(here.phi, step, direction), z, data)
             if there.value > level:
-                return there
+                return there, length
             if step < 0.0:
                 low = step
             else:
                 high = step
-        return here
+        return here, length
 
     return along
 
 
 @built_once
 def build_surrogate_move(along: Callable[..., Any], given: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile ``move(rng, here, z, data)``: slice steps, and a step of what is normal given the rest, before or after.
+    """Compile ``move(rng, here, z, data, shared)``: slice steps, and one of what is normal given the rest around them.
 
-    `along` is from `build_slice`, and `given` from `build_normal_given`, or `no_step`.
+    `along` is from `build_slice`, and `given` from `build_normal_given`, or `no_step`; `shared` is a `SharedState`.
     """
 
     @njit
-    def direction_of(rng, phi, steps):  # type: ignore[no-untyped-def]
-        """Return an axis, or a direction across all of them."""
+    def direction_of(rng, phi, steps, wider):  # type: ignore[no-untyped-def]
+        """Return an axis and its number, or a direction across all of them and −1."""
         sliced, direction = steps.sliced, np.zeros(phi.size)
         if rng.random() < 0.5:
             s = integer_below(rng, sliced.size)
-            direction[sliced[s]] = steps.axes[s]
-            return direction
+            direction[sliced[s]] = wider[s] * steps.axes[s]
+            return direction, s
         sphere = rng.standard_normal(sliced.size)
         length = 0.0
         for s in range(sliced.size):
             length += sphere[s] ** 2
         for s in range(sliced.size):
             for t in range(s + 1):
-                direction[sliced[s]] += steps.oblique[s, t] * sphere[t] / np.sqrt(length)
-        return direction
+                direction[sliced[s]] += wider[s] * steps.oblique[s, t] * sphere[t] / np.sqrt(length)
+        return direction, -1
 
     @njit
-    def move(rng, here, z, data):  # type: ignore[no-untyped-def]
+    def move(rng, here, z, data, shared):  # type: ignore[no-untyped-def]
         first = rng.random() < 0.5
         if first:
             here = given(rng, here, z, data)
         for _ in range(data.steps.n_slices):
-            here = along(rng, here, direction_of(rng, here.phi, data.steps), z, data)
+            direction, axis = direction_of(rng, here.phi, data.steps, shared.wider)
+            here, length = along(rng, here, direction, z, data)
+            if axis >= 0:
+                shared.lengths[axis] = max(shared.lengths[axis], length)
         return here if first else given(rng, here, z, data)
 
     return move

@@ -1,5 +1,7 @@
 """What is shared, moved on the surrogate: a scale that may be zero, and one that may not, by quadrature."""
 
+from dataclasses import replace
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -9,6 +11,7 @@ from numba import njit
 import pymc_austerity as pma
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups.carried_move import build_carried_move
+from pymc_austerity.groups.group_chain import GroupChain
 from pymc_austerity.groups.group_conditional import OnSurrogate
 from pymc_austerity.groups.surrogate_move import build_surrogate_move
 from pymc_austerity.kernel import pack_generators
@@ -88,8 +91,8 @@ def _no_ratio(along, given):
     move = build_surrogate_move(along, given)
 
     @njit
-    def without(rng, here, z, data):
-        there = move(rng, here, z, data)
+    def without(rng, here, z, data, shared):
+        there = move(rng, here, z, data, shared)
         return OnSurrogate(there.phi, there.theta, there.conditional, there.log_prior, here.value)
 
     return without
@@ -101,3 +104,20 @@ def test_a_ratio_without_the_surrogate_is_seen(case):
     assert decider.prepared.steps.share > 0.5
     parts = decider.parts._replace(normal=False)  # slices alone, which are compiled sooner
     assert _largest_z(case, cached(build_carried_move(parts, build_move=_no_ratio))) > MAX_Z
+
+
+@pytest.mark.parametrize("case", ["150, large"], indirect=True)
+def test_slices_find_their_widths(case):
+    """They begin a millionth as wide, as where the mode is at a scale of zero, and stay so while nothing is tuned."""
+    decider, _ = case
+    steps = decider.prepared.steps
+    steps = steps._replace(axes=1e-6 * steps.axes, oblique=1e-6 * steps.oblique, share=1.0)
+
+    chain = GroupChain(replace(decider, prepared=decider.prepared._replace(steps=steps)), np.random.default_rng(5))
+    theta = chain.start
+    for tuned in (False, True):
+        for _ in range(300):
+            theta = chain.tuning_draw(theta, decider.others, 1.0, tuned).outcome.theta
+        width = 1e-6 * chain.state.shared.wider
+        assert (width > 0.01).all() == tuned
+    assert (width < 2).all()

@@ -17,7 +17,7 @@ FACTOR = np.array([[0.5, 0.0, 0.0], [0.9, 1.2, 0.0], [-0.1, 0.3, 0.2]])
 
 def tuned(n, ends=True, seed=4):
     """The state after n draws of tuning, from a centre that is off and twice the spread; draws are independent."""
-    state = shared_state(MEAN + FACTOR @ np.ones(3), 2 * FACTOR)
+    state = shared_state(MEAN + FACTOR @ np.ones(3), 2 * FACTOR, 2)
     for z in np.random.default_rng(seed).standard_normal((n, 3)):
         adapt_shared(MEAN + FACTOR @ z, True, True, state)
     if ends:
@@ -49,6 +49,14 @@ def test_what_was_known_before_is_forgotten_by_halves():
     assert [of[1] for of in (first, second, third)] == [400, 800, 1_600]
 
 
+def test_long_slices_make_the_next_ones_twice_as_wide():
+    state = shared_state(MEAN, FACTOR, 2)
+    for wider in ([2, 1], [2, 1], [4, 1]):
+        state.lengths[:] = 17.0 if wider != state.wider.tolist() else 16.0, 16.0
+        adapt_shared(MEAN, True, False, state)
+        assert (state.wider.tolist(), state.lengths.tolist()) == (wider, [0, 0])
+
+
 def test_learning_from_no_draw_changes_nothing():
     state, before = tuned(1_300), tuned(1_300)
     learn_shared(state)
@@ -74,7 +82,7 @@ def test_the_ratio_is_that_of_the_densities_of_the_proposals(angle):
 def test_the_kind_of_move_that_gets_further_is_made_more_often():
     """Either kind is always made where a model has both, and more on the surrogate where tails are heavy."""
     for accepted_on_surrogate, low, high in ((True, 0.8, 0.9), (False, 0.05, 0.25)):
-        state = shared_state(MEAN, FACTOR)
+        state = shared_state(MEAN, FACTOR, 2)
         assert share_on_surrogate(0.05, state) == 0.05
         for i in range(200):
             adapt_shared(MEAN, (i % 2 == 0) == accepted_on_surrogate, i % 2 == 1, state)
