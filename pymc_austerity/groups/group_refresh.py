@@ -1,9 +1,9 @@
 """The refresh of groups given φ: some of them are proposed to, and each decides on its own rows.
 
 Where the rows have bounds every group decides exactly, most of them without reading a row: of a group with
-Σ c_i M_g = λ rows Poisson(λ) are drawn and thinned, as by `ScalableSubsampling`.  All of them are read where that is no
-more, or more than a few: what they leave to chance would refuse most ways out of a tail.  Without bounds groups with
-few rows decide on all of them, and others by the test.
+Σ c_i M_g = λ rows Poisson(λ) are drawn and thinned, as by `ScalableSubsampling`.  All of them are read where λ is more
+than `most_drawn`: what they leave to chance would refuse most ways out of a tail.  Without bounds groups with few rows
+decide on all of them, and others by the test.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from numba import njit
 import pymc_austerity as pma
 from pymc_austerity.acceptance import BAD_BOUND, DECIDED, ScalableSubsampling
 from pymc_austerity.acceptance.scalable_subsampling import keep_probability, log_factor
+from pymc_austerity.groups.group_bounds import most_drawn
 from pymc_austerity.groups.group_parts import RefreshOutcome
 from pymc_austerity.groups.group_refresh import build_refresh
 from pymc_austerity.kernel import pack_generators
@@ -135,6 +136,10 @@ def _upside_down(rng, limits, new, old):
 def test_rows_that_do_not_count_as_they_should_are_seen(decider, bounded, planted):
     refresh = bounded if planted is None else build_refresh(decider.parts, planted)
     assert (_largest_z(decider, _data(decider, MANY), refresh) < MAX_Z) == (planted is None)
+
+
+def test_groups_draw_at_most_eight_rows_or_a_64th_of_theirs():
+    assert [most_drawn(float(n)) for n in (3, 100, 512, 6_400)] == [3, 8, 8, 100]
 
 
 def test_a_row_that_breaks_its_bound_is_named(decider, bounded):
