@@ -14,15 +14,13 @@ from pymc_austerity.digests import digest_of, number_of
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.rows import Pool, Reservoir, Rows, Slots, Work, no_op
 from pymc_austerity.rows.by_bounds import BoundPool
-from pymc_austerity.rows.grown import Known, NotKnownError, require_same
 
 
 class BlockTable:
     """All rows of a source, as passes read them.
 
     Every row is checked in the first pass, and in later ones compared with what it was. The pool that is drawn for
-    sampling has `slots`, and is for `shares` chains. Of a table to which files were added what a pass learnt from the
-    others is `known`; passes read the new ones alone, and the pool goes on from there.
+    sampling has `slots`, and is for `shares` chains.
     """
 
     def __init__(self, passes: Passes, slots: Slots, shares: int, progressbar: bool):
@@ -32,23 +30,6 @@ class BlockTable:
         self.reading_passes = 0.0
         #: By the kind of a pool, what its pass was about, its slots, and rows that are read always.
         self.pools: dict[str, tuple[list[np.ndarray], Reservoir, list[np.ndarray]]] = {}
-        self.known: Known | None = None
-        self._before: BlockTable | None = None
-
-    def with_added_files(self, about: tuple[np.ndarray, ...], result: Any) -> BlockTable | None:
-        """Return the table with the files that were added to its folder; None where there are none.
-
-        The `result` is that of a pass over the rows of this table, `about` what it was about.
-        """
-        if (added := self.passes.files.added()) is None:
-            return None
-        table = BlockTable(self.passes.over(added, self.passes), self.slots, self.shares, self.shown)
-        table.known, table._before, self._before = Known(len(self), about, result), self, None
-        return table
-
-    def read_anew(self) -> BlockTable:
-        """Return a table of all files that are in its folder now, of which nothing is known."""
-        return BlockTable(self.passes.over(self.passes.files.again()), self.slots, self.shares, self.shown)
 
     def __len__(self) -> int:
         return len(self.passes)
@@ -60,8 +41,8 @@ class BlockTable:
 
     @property
     def n_known(self) -> int:
-        """Number of the first rows that passes need not look at again."""
-        return self.passes.n_before
+        """Number of the first rows that passes need not look at again: none, since each reads all."""
+        return 0
 
     @property
     def digest(self) -> int:
@@ -72,15 +53,8 @@ class BlockTable:
         """Yield all rows, part by part."""
         return self.passes.each(lambda rows: rows)
 
-    def place(self, row: int) -> str:
-        """Say in which file, or block, the row of a number is, and which there."""
-        return self.passes.place(row)
-
     def each(self, work: Work, advance: Callable[[int], None] = no_op) -> Iterator[Any]:
-        """Yield what is known of the first rows, and what is learnt from each part of the others, in their order."""
-        if self.known is not None:
-            yield self.known.of_first(work)
-            advance(self.known.n)
+        """Yield what is learnt from each part of the rows, in their order."""
         yield from self.passes.each(OnOneThread(work.released()), advance)
 
     def remembered(self, work: Work, learn: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -88,23 +62,13 @@ class BlockTable:
         return self.passes.remembered(type(work).__name__, work.about, learn)
 
     def samples(self, wanted: Sequence[np.ndarray | None]) -> list[Rows]:
-        """Return the rows with these numbers for each of several samples, or all rows for None, in one pass.
-
-        Of rows that are not read again as many are taken from a sample that was drawn before: which they are is chance
-        in any case.
-        """
+        """Return the rows with these numbers for each of several samples, or all rows for None, in one pass."""
         chosen = [np.arange(len(self)) if numbers is None else np.sort(numbers) for numbers in wanted]
         checksums, *arrays = self.passes.remembered("Samples", chosen, lambda: sampled(self.passes, chosen, self.shown))
         if self.passes.seen is None:  # the samples were kept by an earlier set-up
             self.passes.seen = checksums.tolist()
             self.passes.read_again()
         samples = [Rows(tuple(arrays[k : k + self._n_arrays])) for k in range(0, len(arrays), self._n_arrays)]
-        if self._before is not None:
-            first = Rows(self._before.some(len(self)))
-            for k, of in enumerate(chosen):
-                before = first.take(np.arange((of < self.n_known).sum()) % len(first)).arrays
-                both = zip(before, samples[k].arrays, strict=True)
-                samples[k] = Rows(tuple(map(np.concatenate, both)))
         self.reading_passes += self.passes.n_read / len(self)
         self.example = samples[0]
         return samples
@@ -119,7 +83,7 @@ class BlockTable:
         about, example, slots = [*sizes_of.about, np.array(floor)], self.example, self.slots._replace(floor=floor)
 
         def learn() -> list[np.ndarray]:
-            started, _ = self._started("Pool", about)
+            started, _ = self.started("Pool", about)
             reservoir, _ = drawn(self.passes, slots, sizes_of, advance, example=example, started=started)
             self.pools["Pool"] = about, reservoir, []
             pool = reservoir.pool(self.shares)
@@ -133,7 +97,7 @@ class BlockTable:
         about, slots = list(bounds_of.about), self.slots._replace(floor=0.0)
 
         def learn() -> list[Any]:
-            started, first = self._started("BoundPool", about)
+            started, first = self.started("BoundPool", about)
             with setup_progress(self.shown) as progress:
                 task = progress.add_task("Bounds", total=self.passes.n_read, what=f"{self.passes.n_read:,} rows")
                 advance = partial(progress.advance, task)
@@ -147,15 +111,9 @@ class BlockTable:
         always = np.arange(len(size) - slots.n)
         return BoundPool(size, float(total), always, len(self), self.shares), Rows(tuple(arrays))
 
-    def _started(self, kind: str, about: Sequence[np.ndarray]) -> tuple[Reservoir | None, list[np.ndarray]]:
-        """Return the slots of the table before, and its rows that are read always, where there is one."""
-        if self._before is None:
-            return None, []
-        if kind not in self._before.pools:
-            raise NotKnownError("the pool came from a checkpoint, which does not keep how it was drawn")
-        before, reservoir, always = self._before.pools[kind]
-        require_same(about, before)
-        return reservoir.copy(), always
+    def started(self, kind: str, about: Sequence[np.ndarray]) -> tuple[Reservoir | None, list[np.ndarray]]:
+        """Return the slots with which a pool of that kind begins, None for empty ones, and rows always read so far."""
+        return None, []
 
 
 def sampled(passes: Passes, chosen: Sequence[np.ndarray], shown: bool) -> list[np.ndarray]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_austerity.blocks import BlockTable
+from pymc_austerity.blocks import BlockTable, grown_table, table_read_anew
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.decider import WARM_UP_ROWS, Decider, complete, quiet_compilation
 from pymc_austerity.kernel.parts import Compiled, Parts
@@ -125,12 +125,12 @@ def with_added_files(decider: Decider, table: BlockTable) -> tuple[Decider, Bloc
     parts, compiled = decider.parts, decider.compiled
     assert parts.prepared is not None
     known = parts.prepared.sums_known(parts.fixed)
-    grown = table.with_added_files(*(known or ((), None)))
+    grown = grown_table(table, *(known or ((), None)))
     if grown is None:
         return None
     if known is not None and (found := _learnt_further(decider, parts, grown)) is not None:
         return found, grown
-    anew = table.read_anew()
+    anew = table_read_anew(table)
     return _learnt(replace(parts, rows=anew), compiled), anew
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pymc.model import Model
 
-from pymc_austerity.blocks import Blocks, BlockTable
+from pymc_austerity.blocks import Blocks, BlockTable, GrownTable, table_read_anew
 from pymc_austerity.diagnostics.same_data import check_step_of
 from pymc_austerity.likelihood import ModelData
 from pymc_austerity.steps import RowStep
@@ -34,10 +34,10 @@ def rows_of_step(step: Any, model: Model, data: Blocks | None, observed: str | S
         )
     own = None if known is None or known.likelihood.counts is not None else known
     table = step.table
-    if table is not None and table.known is not None:  # of which it does not know all rows by their numbers
+    if isinstance(table, GrownTable):  # of which it does not know all rows by their numbers
         if table.passes.files.added() is not None:
             raise ValueError(
                 "loo: files were added since step= read them. Call its read_added_files, and sample again."
             )
-        table = table.read_anew()
+        table = table_read_anew(table)
     return own, table, step.model_key.data

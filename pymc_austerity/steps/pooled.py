@@ -10,7 +10,6 @@ from pymc_austerity.blocks import Blocks, BlockTable, Container
 from pymc_austerity.bounds import Bound
 from pymc_austerity.kernel import Chain, Decider
 from pymc_austerity.likelihood import ModelData
-from pymc_austerity.steps.process import chain_of_worker
 from pymc_austerity.unsupported_model import UnsupportedModelError
 from pymc_austerity.user_input import shown
 
@@ -66,24 +65,3 @@ def describe_pool(decider: Decider) -> str:
     return (
         f"{drawn}good for about {stored / shares / rows:,.0f} draws each, tuning included, at {rows:.3g} rows a draw."
     )
-
-
-class SharesTaken:
-    """Which share of a pool each chain of a run has, so that no two have the same."""
-
-    def __init__(self) -> None:
-        self._taken: dict[tuple[str, int], tuple[int, ...]] = {}
-
-    def check(self, shares: int | None, rng: np.random.Generator) -> None:
-        """Note which chain begins; raise a ValueError for more chains than the pool was made for."""
-        if shares is None:
-            return
-        seed = rng.bit_generator.seed_seq
-        key = tuple(getattr(seed, "spawn_key", ()))
-        of_run = str(getattr(seed, "entropy", None)), sum(key) % shares
-        number = chain_of_worker()
-        if (number is not None and number >= shares) or self._taken.setdefault(of_run, key) != key:
-            raise ValueError(
-                f"chains: the pool is shared by {shares} chains, and there are more of them; two would read the same "
-                f"rows. Sample with chains={shares}, or build the step with Blocks(..., chains=) as many."
-            )

@@ -17,24 +17,22 @@ from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import DECIDED, AcceptanceTest, Reads
-from pymc_austerity.blocks import Blocks, BlockTable
+from pymc_austerity.blocks import Blocks
 from pymc_austerity.diagnostics import Watch, remember
 from pymc_austerity.groups import GroupChain, GroupDecider
 from pymc_austerity.kernel import TRANSITIONS, TUNED, Ahead, Chain, Schedule, TunedState, as_schedule
-from pymc_austerity.kernel.assembly import with_added_files
 from pymc_austerity.likelihood import Coordinates, ModelData, flatten
 from pymc_austerity.likelihood.model_arrays import ModelKey
 from pymc_austerity.log import follows_progressbar
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import Proposal
 from pymc_austerity.rows import Uniform, Weighted
-from pymc_austerity.steps.checked_step import CheckedStep
+from pymc_austerity.steps.block_step import BlockStep
 from pymc_austerity.steps.defaults import ProxyChoice
 from pymc_austerity.steps.description import describe_rows, describe_step
 from pymc_austerity.steps.draw_statistics import GROUPS, OF_A_DRAW, OF_SEVERAL, statistics_of
 from pymc_austerity.steps.far_start import require_near
 from pymc_austerity.steps.groups_of_step import GroupPlan
-from pymc_austerity.steps.pooled import SharesTaken
 from pymc_austerity.steps.process import revive, stopped_chain
 from pymc_austerity.steps.step_building import Given, OneDecision, build
 from pymc_austerity.user_input import model_of, variables_of
@@ -53,7 +51,7 @@ class RowStepState(StepMethodState):
     temperature: Any = field(metadata={"frozen": True})
 
 
-class RowStep(CheckedStep):
+class RowStep(BlockStep):
     """A step method whose acceptance test reads rows of the data.
 
     Not meant to be used itself: `ApproxMH` and its siblings choose the `test`. The step makes one decision over all its
@@ -67,7 +65,6 @@ class RowStep(CheckedStep):
     decider: Any  # a `Decider` or a `GroupDecider`: test, proposal, rows and density, compiled
     chain: Any  # a `Chain` or a `GroupChain` of it: that which runs, or ran last
     setup_seconds: dict[str, float]  # wall seconds of each phase of building the step
-    table: BlockTable | None  # that of data=, as it was read
     tuned_before: Any = None  # the state of the proposal that chains begin with, as an earlier chain had tuned it
     stats_dtypes_shapes: ClassVar[dict[str, Any]] = OF_A_DRAW
 
@@ -115,11 +112,10 @@ class RowStep(CheckedStep):
         self.setup_seconds = phases.seconds
         self.declare_stats({**built.stats, **(OF_SEVERAL if self.thin > 1 else {})})
         self.watch_data(built.data)
-        self._read_from(built.table)
+        self.watch_table(built.table)
         self._expected = built.expected
         _log.info(" ".join(f"{self!r}.".split()))
         self.default_tune_steps = built.tuning_draws
-        self._shares = SharesTaken()
         self.start_chain(get_random_generator(rng))
         self.__dict__.pop("_BlockedStep__newargs", None)  # PyMC's, with the model in it, which would never be freed
         if not self.moves_groups:
@@ -153,8 +149,6 @@ class RowStep(CheckedStep):
     def start_chain(self, rng: np.random.Generator) -> None:
         """Forget the previous chain."""
         super().start_chain(rng)
-        if not self.moves_groups:
-            self._shares.check(self.decider.row_source.shares, rng)
         self.tune = self._tunes  # PyMC's parallel sampler takes it for granted
         self.chain = GroupChain(self.decider, rng) if self.moves_groups else Chain(self.decider, rng)
         self.reset_tuning()
@@ -177,38 +171,6 @@ class RowStep(CheckedStep):
         """Learn from other data of the same model."""
         self.decider = self._learn_anew(self.decider, data)
 
-    def _read_from(self, table: BlockTable | None) -> None:
-        self.table = table
-        if table is not None:
-            self.model_key = self.model_key._replace(data=table.digest)
-
-    def read_added_files(self) -> int:
-        """Learn from the files that were added to the folder of ``data=``.
-
-        What is known of the other files stays: the sums of their expansion, and the pool, into which new rows are let
-        as if the pass had gone on. Where the posterior has moved far, all rows are learnt from anew, and the log says
-        so. Chains that begin afterwards are of all rows.
-
-        Returns
-        -------
-        int
-            How many rows the new files have; 0 where there are none.
-
-        Raises
-        ------
-        ValueError
-            For a step without ``data=``, a source that is no folder, and files that were changed or removed.
-        """
-        if self.table is None:
-            raise ValueError(f"{type(self).__name__} was built without data=, and follows pm.set_data by itself.")
-        found = with_added_files(self.decider, self.table)
-        if found is None:
-            return 0
-        before, (self.decider, table) = len(self.table), found
-        self._read_from(table)
-        self._shares = SharesTaken()
-        return len(table) - before
-
     @property
     def test(self) -> AcceptanceTest:
         """The test of the step, for rows as they are drawn."""
@@ -223,7 +185,7 @@ class RowStep(CheckedStep):
     @sampling_state.setter
     def sampling_state(self, state: StepMethodState) -> None:
         self._ahead.forget()
-        CheckedStep.sampling_state.fset(self, state)  # type: ignore[attr-defined]
+        BlockStep.sampling_state.fset(self, state)  # type: ignore[attr-defined]
 
     def reset_tuning(self) -> None:
         """Take back all adaptation."""
@@ -293,7 +255,7 @@ class RowStep(CheckedStep):
 
 def _theta_at(point: PointType, coordinates: Coordinates, last: tuple[PointType, np.ndarray] | None) -> np.ndarray:
     """Return θ at a point; where variables are replaced, that of the last draw if the point is that draw."""
-    if last is None or not coordinates.replaced:
+    if last is None or coordinates.to_effects is None:
         return coordinates.theta(point)
     is_last = all(np.array_equal(point[name], last[0][name]) for name in coordinates.names)
     return last[1] if is_last else coordinates.theta(point)

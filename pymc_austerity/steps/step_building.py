@@ -206,7 +206,7 @@ def _one_decision(
         decider = one.assemble(parts, partial(check_rows, model, example), phases)
     except UnsupportedModelError:
         if isinstance(table, BlockTable):  # of rows in memory this is known already
-            example.require_finite_pieces(table.pieces(), table.place)
+            example.require_finite_pieces(table.pieces(), table.passes.place)
         if given.bound is not None:  # a step without bounds would not do either
             at = example.theta0, example.others0
             require_seen_jumps(example.likelihood, table, example.fixed, *at, None, given.made_by)

@@ -6,7 +6,7 @@ import pytest
 from draws_at_hand import run_of
 
 import pymc_austerity as pma
-from pymc_austerity.blocks import Container, passes, table_pools
+from pymc_austerity.blocks import Container, grown_table, passes, table_pools
 from pymc_austerity.blocks.columns import Reader
 from pymc_austerity.diagnostics.results import group
 
@@ -81,7 +81,7 @@ def test_a_pool_goes_on_as_if_there_had_been_one_pass(kind, tmp_path, monkeypatc
     pools, offered = [], table_pools.Slots.offer
     whole = of_pool(draw(table_of(tmp_path)))
     for of in (before, twice):
-        grown = of.with_added_files((), None)
+        grown = grown_table(of, (), None)
         grown.samples([np.arange(100)])
         pools.append(of_pool(draw(grown)))
         assert len(grown) == 3 * N

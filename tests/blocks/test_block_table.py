@@ -167,9 +167,9 @@ def test_a_table_has_a_digest_and_says_where_a_row_is(tmp_path):
     first, again, other = (table.digest for table in tables)
     assert first == again != other
     assert first % 2 == 1
-    assert tables[1].place(137) == "block 26, row 7"
+    assert tables[1].passes.place(137) == "block 26, row 7"
     pytest.importorskip("pyarrow")
-    assert re.search(r"\.parquet, row \d+$", opened(parquet(tmp_path)).place(137))
+    assert re.search(r"\.parquet, row \d+$", opened(parquet(tmp_path)).passes.place(137))
 
 
 def test_a_file_that_changes_between_passes_is_caught(tmp_path):
