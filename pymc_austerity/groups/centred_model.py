@@ -25,6 +25,7 @@ from pymc_austerity.groups.effects_read import effects_read, is_read_by_rows
 from pymc_austerity.groups.factor import GroupsNotFoundError
 from pymc_austerity.groups.map_jacobian import Point, log_jacobian_of
 from pymc_austerity.groups.nested_by_row import with_nested_by_row
+from pymc_austerity.groups.partial_correlations import by_partial_correlations
 from pymc_austerity.groups.scales_on_effects import with_scales_on_effects
 from pymc_austerity.groups.taken_by_group import EffectsRead
 from pymc_austerity.groups.zero_sum_effects import sum_over
@@ -65,9 +66,12 @@ def centred_model(
     Raises GroupsNotFoundError where the log density in the new coordinates is not that of the model.
     """
     users = model
+    by_correlations = _of_correlations(model) if by_numbers else None
+    if by_correlations is not None:
+        return _after(by_correlations, centred_model(by_correlations.model, zero_sums=zero_sums, deviations=deviations))
     nested = with_deviations(model) if by_numbers and deviations else None
     if nested is not None:
-        return _in_both(users, nested, centred_model(nested.model, zero_sums=zero_sums))
+        return _after(_of_deviations(users, nested), centred_model(nested.model, zero_sums=zero_sums))
     model = numbered = with_nested_by_row(with_numbers_of_groups(model)) if by_numbers else model
     model = with_scales_on_effects(model, partial(is_read_by_rows, model))
     by_source: dict[Variable, list[EffectsRead]] = {}
@@ -108,23 +112,37 @@ def centred_model(
     return found
 
 
-def _in_both(model: Model, nested: Deviations, centred: CentredModel | None) -> CentredModel:
-    """Return a model of deviations in terms of its own effects, with the maps between that and the user's."""
-    to_deviations, from_deviations = _map_of(model, nested.deviations), _map_of(nested.model, nested.effects)
-    replaced: dict[str, int | None] = dict.fromkeys(nested.deviations, 0)
-    if centred is None:
-        found = CentredModel(nested.model, replaced, to_deviations, from_deviations, coarser=nested.coarser)
-    else:
-        found = CentredModel(
-            centred.model,
-            {**replaced, **centred.replaced},
-            _Successive(to_deviations, centred.to_effects),
-            _Successive(centred.from_effects, from_deviations),
-            centred.zero_sums,
-            nested.coarser,
-        )
+def _of_deviations(model: Model, nested: Deviations) -> CentredModel:
+    """Return a model of deviations, with the maps between that and the user's."""
+    maps = _map_of(model, nested.deviations), _map_of(nested.model, nested.effects)
+    found = CentredModel(nested.model, dict.fromkeys(nested.deviations, 0), *maps, coarser=nested.coarser)
     _check(model, found)
     return found
+
+
+def _of_correlations(model: Model) -> CentredModel | None:
+    """Return the model with partial correlations in the place of packed Cholesky factors; None where it has none."""
+    changes = by_partial_correlations(model)
+    if not changes:
+        return None
+    new, inverses = _model_of(model, changes, {rv: change.inverse for rv, change in changes.items()})
+    names = {rv: model.rvs_to_values[rv].name for rv in changes}
+    to_new = _map_of(model, {names[rv]: change.effects for rv, change in changes.items()})
+    return CentredModel(new, {}, to_new, _map_of(new, {names[rv]: inverse for rv, inverse in inverses.items()}))
+
+
+def _after(first: CentredModel, second: CentredModel | None) -> CentredModel:
+    """Return a model in the coordinates that two changes lead to, one after the other."""
+    if second is None:
+        return first
+    return CentredModel(
+        second.model,
+        {**first.replaced, **second.replaced},
+        _Successive(first.to_effects, second.to_effects),
+        _Successive(second.from_effects, first.from_effects),
+        second.zero_sums,
+        first.coarser + second.coarser,
+    )
 
 
 class _Successive:

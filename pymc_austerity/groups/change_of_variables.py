@@ -71,7 +71,7 @@ def change_of_variables(
         return None
     z, log_jacobian = inverted
     inverse = pt.moveaxis(_of_shape(z, n_groups, rest), 0, axis)
-    log_prior = _log_prior(source, inverse, variables)
+    log_prior = log_density(source, inverse, variables)
     if log_prior.type.ndim <= axis:  # groups depend on each other
         log_prior = log_prior.sum() + pt.broadcast_to(log_jacobian, (n_groups,)).sum()
     else:
@@ -123,19 +123,19 @@ def _by_ops(source: Variable, read: Sequence[EffectsRead], variables: Sequence[V
         return None
     inverse, log_jacobian = inverted
     by_row = {of.read: pt.moveaxis(new if of.index is None else new[of.index], 0, of.axis) for of in read}
-    log_prior = _log_prior(source, inverse, variables).sum() + log_jacobian
+    log_prior = log_density(source, inverse, variables).sum() + log_jacobian
     return ChangeOfVariables(effects, new, inverse, log_prior, by_row)
 
 
-def _log_prior(source: Variable, value: Variable, variables: Sequence[Variable]) -> Variable:
-    """Return the log density of one of the `variables` of a model at a value, given the others.
+def log_density(source: Variable, value: Variable, variables: Sequence[Variable]) -> Variable:
+    """Return the log density of a random variable at a value, given the `variables` of a model but itself.
 
     The others are left out of the graph meanwhile: of the laws that a random walk is made of PyMC makes copies, and of
     the random variables in these too.
     """
     places = {rv: rv.type() for rv in variables if rv is not source}
-    log_density = pm.logp(replace_parts(source, places), replace_parts(value, places))
-    return replace_parts(log_density, {place: rv for rv, place in places.items()})
+    found = pm.logp(replace_parts(source, places), replace_parts(value, places))
+    return replace_parts(found, {place: rv for rv, place in places.items()})
 
 
 def _is_part(of: EffectsRead) -> bool:

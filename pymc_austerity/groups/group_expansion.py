@@ -101,7 +101,7 @@ def with_shared(phi: np.ndarray, e: GroupExpansion) -> np.ndarray:
 
 def with_known_scale(e: GroupExpansion, of_rows: RowScale, n_rows: int) -> GroupExpansion:
     """Return the expansion in all that the rows read but their scale, which it is multiplied by."""
-    if of_rows.place is None:
+    if of_rows.place is None or e.scale.place.size:
         return e
     kept, slope = e.read != of_rows.place, n_rows * of_rows.slope
     squares = float(e.shared_gradient[~kept][0] - slope) / of_rows.power

@@ -58,7 +58,7 @@ class GroupCentre(NamedTuple):
 
 def find_group_centre(search: GroupSearch) -> GroupCentre:
     """Search for the mode of the marginal of φ, by steps to the mode of the surrogate's."""
-    here = search.expand(search.data.theta0)
+    here = search.expand_at_any_scale(search.data.theta0)
     value, radius, passes = search.objective(here), _FIRST_RADIUS, 1
     if not np.isfinite(value):
         raise GroupModeError("The log posterior or a derivative is not finite at the initial point of the model.")
@@ -88,7 +88,7 @@ def find_group_centre(search: GroupSearch) -> GroupCentre:
         if share < 1.0:
             theta[here.shared] = here.centre[here.shared] + share * (phi - here.centre[here.shared])
             of_shared = share * of_shared
-        there = search.expand(theta)
+        there = search.expand_at_any_scale(theta)
         passes += 1
         new = search.objective(there)
         # Within a standard deviation the prediction of the expansion holds.  The log posterior also changes with the

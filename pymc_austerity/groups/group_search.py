@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_austerity.groups.group_conditional import Conditional
-from pymc_austerity.groups.group_expansion import GroupExpansion
+from pymc_austerity.groups.group_expansion import GroupExpansion, with_known_scale
 from pymc_austerity.groups.group_model import GroupModel
 from pymc_austerity.groups.group_pass import Membership, membership
 from pymc_austerity.interrupts import uninterrupted
@@ -37,6 +37,11 @@ class GroupSearch:
     def expand(self, theta: np.ndarray) -> GroupExpansion:
         """Return the expansion of the rows of all groups around θ."""
         return self.model.group_pass(theta, self.data.others0, self.data.fixed, self.rows, self.member)
+
+    def expand_at_any_scale(self, theta: np.ndarray) -> GroupExpansion:
+        """Return the same, so that it holds at every scale of the rows where they are normal."""
+        expansion, row_scale = self.expand(theta), self.model.row_scale
+        return expansion if row_scale is None else with_known_scale(expansion, row_scale, self.rows.n_table)
 
     def terms(self, theta: np.ndarray) -> Iterator[np.ndarray]:
         """Yield ℓ_i(θ) in order, for some rows at a time."""

@@ -64,7 +64,7 @@ def derived_model(
     for name, term in {**potentials, **priors}.items():
         graph = in_new_model(term)
         graph.name = name
-        graph.tag.is_prior = name in priors
+        graph.tag.is_prior = name in priors or getattr(term.tag, "is_prior", False)
         new.potentials.append(graph)
         new.add_named_variable(graph)
     return new, in_new_model
