@@ -132,7 +132,7 @@ package: ## Build wheel and sdist, check and install them, and test what was ins
 	bash .ci/package
 
 # These take hours, or a folder.
-ALONE := $(addprefix benchmarks/,calibrate.py choices.py choices_figure.py expansion_figure.py posteriordb.py stored_numbers.py verdicts.py)
+ALONE := $(addprefix benchmarks/,calibrate.py choices.py choices_figure.py stored_numbers.py)
 
 bench: $(VENV)/.installed-dev ## Print the benchmarks
 	@for script in $(filter-out $(ALONE),$(shell grep -l __main__ benchmarks/*.py)); do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done

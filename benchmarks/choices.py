@@ -40,7 +40,7 @@ import numpy as np
 import pandas as pd
 import problems
 from choices_methods import METHODS, Answer, Choice, mirrored, nuts, ours
-from problems import PROBLEMS, Problem
+from problems import Problem
 
 OUTPUT = Path(__file__).parent / "output" / "choices"
 MADE_BEFORE = OUTPUT / "compiled"
@@ -72,7 +72,7 @@ def _latent(n: int, n_groups: int, step: str, without: tuple[str, ...]) -> Choic
     return Choice(Problem(data, partial(models.hierarchical, counts=True)), step, _long, without)
 
 
-_FLIGHTS = PROBLEMS["flights, Student"]
+_FLIGHTS = Problem(problems.flights, problems.student)
 _TWO_MODES = Problem(partial(problems.mixed_rows, 2_000), problems.mixture)
 CHOICES: dict[str, Choice] = {
     "logistic 300 x 2": _logistic(300, 2, _long),

@@ -29,7 +29,6 @@ import pymc as pm
 from agreement import beyond_chance, four_of
 from hard_posteriors import POSTERIORS
 from timing import show
-from verdicts import Heard
 
 import pymc_austerity as pma
 
@@ -37,6 +36,18 @@ Draws = dict[str, np.ndarray]
 
 #: Draws of a chain below which a run has no verdict.
 _FEW = 200
+
+
+class Heard(logging.Handler):
+    """Keeps warnings."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep one."""
+        self.said.append(record.getMessage())
 
 
 def draws_of(idata: Any, model: pm.Model) -> Draws:

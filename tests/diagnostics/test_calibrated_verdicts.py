@@ -1,4 +1,4 @@
-"""Verdicts on runs whose error is known, a few of those of ``benchmarks/verdicts.py``."""
+"""Verdicts on runs whose error is known, a few of those whose table is in ``docs/trust.md``."""
 
 import arviz as az
 import numpy as np
