@@ -68,22 +68,18 @@ def choose(
             )
     if len(sizes) == 1:
         return Choice(1.0, np.nan, np.nan, "the only batch is the whole data; α plays no part")
-    levels = pilot_levels(sizes)
-    if not levels:
-        return choose_alpha(sizes, ratio, None, cost)
+    # The last batch is left out: it is the whole data, and a pilot must stay cheap.
+    levels = min(MAX_LEVELS, len(sizes) - 1)
+    if levels < MIN_LEVELS:
+        found = _cautious_alpha(sizes, ratio, 1.0, cost)
+        reason = f"{len(sizes)} batches are too few for a pilot; α is {_RULE} for β = 1."
+        return Choice(found, np.nan, np.nan, reason)
     if not (isinstance(pilot_paths, int | np.integer) and pilot_paths >= MIN_PILOT_PATHS):
         raise ValueError(
             f"pilot_paths must be a whole number of at least {MIN_PILOT_PATHS} for a usable convergence rate, found "
             f"{pilot_paths}. Raise it, or give alpha."
         )
     return choose_alpha(sizes, ratio, pilot(sizes[:levels]), cost)
-
-
-def pilot_levels(sizes: Sequence[int]) -> int:
-    """Return the number of batches that a pilot path walks; 0 where the path is too short for a pilot."""
-    # The last batch is left out: it is the whole data, and a pilot must stay cheap.
-    levels = min(MAX_LEVELS, len(sizes) - 1)
-    return levels if levels >= MIN_LEVELS else 0
 
 
 def fit_rate(sizes: Sequence[int], paths: NDArray[np.float64]) -> tuple[float, float]:
@@ -147,19 +143,9 @@ def _cost_times_moment(
 
 
 def choose_alpha(
-    sizes: tuple[int, ...],
-    ratio: float,
-    paths: NDArray[np.float64] | None,
-    cost: Callable[[int], float] = float,
+    sizes: tuple[int, ...], ratio: float, paths: NDArray[np.float64], cost: Callable[[int], float] = float
 ) -> Choice:
-    """Turn pilot paths into α, erring towards a slow convergence rate, which is the safe side.
-
-    `paths` are None where the path is too short for a pilot.
-    """
-    if paths is None:
-        alpha = _cautious_alpha(sizes, ratio, 1.0, cost)
-        reason = f"{len(sizes)} batches are too few for a pilot; α is {_RULE} for β = 1."
-        return Choice(alpha, np.nan, np.nan, reason)
+    """Turn pilot paths into α, erring towards a slow convergence rate, which is the safe side."""
     n_paths, levels = paths.shape[:2]
     rows = n_paths * sum(sizes[:levels])
     beta, error = fit_rate(sizes[:levels], paths)

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pymc_austerity.paths.convergence_rate import choose
 from pymc_austerity.paths.replicates import Replicate, Settings, finished_replicates, result_dataset, settings_of, warn
-from pymc_austerity.paths.replication import Phi, PilotPath, Replication, ReplicationError, wants_rng
+from pymc_austerity.paths.replication import Phi, ReplicationError, pilot_path, replication, wants_rng
 from pymc_austerity.paths.runs import Seed, Stopping, as_seed, checked_sizes, replicate
 from pymc_austerity.paths.workers import JobError, Workers
 from pymc_austerity.user_input import takes
@@ -150,7 +150,8 @@ def debias(
             pilot = partial(_pilot, workers, phi, n_rows, seed, pilot_paths)
             choice = choose(alpha, sizes, ratio, cost, pilot_paths, pilot)
             settings = Settings(n_rows, min_batch, ratio, sizes, choice, seed)
-        job = Replication(settings.truncation, n_rows, settings.seed, wants_rng(phi))
+        law = settings.truncation
+        job = partial(replication, law=law, n_rows=n_rows, seed=settings.seed, wants_rng=wants_rng(phi))
         begin = partial(workers.run, job, deadline=stopping.deadline)
         stopped = replicate(begin, settings, stopping, done, progressbar, resumable=True)
     result = result_dataset(done, settings, stopped)
@@ -162,7 +163,7 @@ def _pilot(
     workers: Workers, phi: Phi, n_rows: int, seed: SeedSequence, count: int, sizes: tuple[int, ...]
 ) -> NDArray[np.float64]:
     """Walk `count` pilot paths over batches of `sizes`, shape (count, m, ...)."""
-    job = PilotPath(sizes, n_rows, seed, wants_rng(phi))
+    job = partial(pilot_path, sizes=sizes, n_rows=n_rows, seed=seed, wants_rng=wants_rng(phi))
     try:
         paths = dict(workers.run(job, range(count)))
     except JobError as error:

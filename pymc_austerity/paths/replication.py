@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
@@ -41,40 +40,25 @@ class ReplicationError(RuntimeError):
 _PILOT, _REPLICATION = 0, 1
 
 
-@dataclass(frozen=True)
-class PilotPath:
-    """Job: φ along one pilot path, shape (m, ...)."""
-
-    sizes: tuple[int, ...]
-    n_rows: int
-    seed: SeedSequence
-    wants_rng: bool
-
-    def __call__(self, phi: Phi, index: int) -> NDArray[np.float64]:
-        """Walk pilot path `index`."""
-        _, order, inner = _streams(self.seed, _PILOT, index)
-        rows = draw_rows(self.n_rows, self.sizes[-1], order)
-        return np.stack([np.asarray(v) for v in walk(phi, rows, self.sizes, inner, self.wants_rng)])
+def pilot_path(
+    phi: Phi, index: int, *, sizes: tuple[int, ...], n_rows: int, seed: SeedSequence, wants_rng: bool
+) -> NDArray[np.float64]:
+    """Return φ along pilot path `index`, shape (m, ...)."""
+    _, order, inner = _streams(seed, _PILOT, index)
+    path = walk(phi, draw_rows(n_rows, sizes[-1], order), sizes, inner, wants_rng)
+    return np.stack([np.asarray(value) for value in path])
 
 
-@dataclass(frozen=True)
-class Replication:
-    """Job: one replication."""
-
-    truncation: Truncation
-    n_rows: int
-    seed: SeedSequence
-    wants_rng: bool
-
-    def __call__(self, phi: Phi, index: int) -> Replicate:
-        """Walk replication `index` to its truncation and sum it up."""
-        begun = time.perf_counter()
-        of_level, order, inner = _streams(self.seed, _REPLICATION, index)
-        level = self.truncation.draw(np.random.default_rng(of_level))
-        sizes = self.truncation.sizes[:level]
-        path = walk(phi, draw_rows(self.n_rows, sizes[-1], order), sizes, inner, self.wants_rng)
-        value = telescope(path, self.truncation)
-        return Replicate(level, self.truncation.rows(level), time.perf_counter() - begun, value)
+def replication(
+    phi: Phi, index: int, *, law: Truncation, n_rows: int, seed: SeedSequence, wants_rng: bool
+) -> Replicate:
+    """Walk replication `index` to its truncation and sum it up."""
+    begun = time.perf_counter()
+    of_level, order, inner = _streams(seed, _REPLICATION, index)
+    level = law.draw(np.random.default_rng(of_level))
+    sizes = law.sizes[:level]
+    value = telescope(walk(phi, draw_rows(n_rows, sizes[-1], order), sizes, inner, wants_rng), law)
+    return Replicate(level, law.rows(level), time.perf_counter() - begun, value)
 
 
 def _streams(seed: SeedSequence, kind: int, index: int) -> list[SeedSequence]:

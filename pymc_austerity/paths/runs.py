@@ -58,10 +58,6 @@ class Stopping:
         """Value of `time.monotonic` after which no replication begins."""
         return float("inf") if self.max_seconds is None else self.began + self.max_seconds
 
-    def complete(self, finished: int) -> bool:
-        """Whether `finished` replications are those asked for."""
-        return self.replications is not None and finished >= self.replications
-
 
 class ReplicationProgress:
     """Follows the replications in their order, whatever order they arrive in; `add` puts them into `done`.
@@ -186,7 +182,8 @@ def replicate(
         for index in [i for i in done if i >= progress.precise_at]:
             del done[index]
         return "tolerance reached"
-    return "replications done" if stopping.complete(len(done)) else "max_seconds reached"
+    asked = stopping.replications
+    return "max_seconds reached" if asked is None or len(done) < asked else "replications done"
 
 
 def _collect(todo: Results, progress: ReplicationProgress) -> None:

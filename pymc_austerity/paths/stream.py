@@ -138,7 +138,7 @@ class _Walker:
         try:
             return list(walk(self._phi, rows, sizes, self._inner.spawn(1)[0], self._wants_rng))
         except Exception as error:
-            raise JobError(complaint(index, f"{type(error).__name__}: {error}")) from error
+            raise JobError(complaint(index, error)) from error
 
     def replications(
         self, settings: Settings, deadline: float, indices: Iterable[int]

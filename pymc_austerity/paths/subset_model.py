@@ -94,7 +94,7 @@ def subset_model(
                 f"The observed variable {out.name!r} keeps its {n_rows} entries whatever the data hold: an op of the "
                 "model fixes its shape. Give its arrays to the model as pm.Data."
             )
-    dropped = _row_deterministics(outputs, arrays)
+    dropped = _row_deterministics(outputs, arrays, n_rows)
     outputs = [out for out in outputs if out not in dropped]
     copy = FunctionGraph(outputs=outputs, clone=False)
     copy._coords = {name: None if name in row_dims else values for name, values in graph._coords.items()}
@@ -192,26 +192,19 @@ class _Rebuild(BatchRebuild):
         )
 
 
-def _row_deterministics(outputs: Sequence[Variable], arrays: Sequence[RowArray]) -> list[Variable]:
+def _row_deterministics(outputs: Sequence[Variable], arrays: Sequence[RowArray], n_rows: int) -> list[Variable]:
     """Deterministics whose shape follows the number of rows."""
     named = [out for out in outputs if isinstance(out.owner.op, ModelDeterministic)]
     if not named:
         return []
-    inner = _without_model_vars(named)
+    marks = [v for v in ancestors(named) if v.owner is not None and isinstance(v.owner.op, ModelVar)]
+    plain = {mark: mark.owner.inputs[0] for mark in marks}
+    inner = graph_replace([plain[var] for var in named], plain, strict=False)
     # Random variables are only asked for their shape; nothing is drawn.
     shapes = pytensor.function([], [var.shape for var in inner], mode=BY_NUMPY, on_unused_input="ignore")
     found = []
-    for count in (2, 3):
+    for count in (2, 3, min(n_rows, PROBE_ROWS)):  # the last is what the arrays held before
         for array in arrays:
             array.shared.set_value(array.take(np.arange(count)))
         found.append([tuple(int(n) for n in shape) for shape in shapes()])
-    rows = min(arrays[0].values.shape[arrays[0].axes[0]], PROBE_ROWS)
-    for array in arrays:
-        array.shared.set_value(array.take(np.arange(rows)))
-    return [out for out, two, three in zip(named, *found, strict=True) if two != three]
-
-
-def _without_model_vars(variables: Sequence[Variable]) -> list[Variable]:
-    marks = [v for v in ancestors(variables) if v.owner is not None and isinstance(v.owner.op, ModelVar)]
-    replace = {mark: mark.owner.inputs[0] for mark in marks}
-    return graph_replace([replace.get(v, v) for v in variables], replace, strict=False)
+    return [out for out, two, three, _ in zip(named, *found, strict=True) if two != three]

@@ -45,24 +45,16 @@ class WorkersLostError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class _Failure:
-    error: str
-    details: str
-
-
-@dataclass(frozen=True)
-class _NotFound:
-    """A worker cannot see the file that holds φ, as on another machine, or finds something else in it."""
-
-
-@dataclass(frozen=True)
 class _Parcel:
+    """φ as it is sent: its content, or the file that holds it."""
+
     digest: str
     path: str
     content: bytes | None
     ends_with_parent: bool
 
     def open(self) -> Any:
+        """Return φ, or None where a worker does not find it in its file, as on another machine."""
         with _lock:
             if self.ends_with_parent:
                 _files.add(self.path)
@@ -73,9 +65,9 @@ class _Parcel:
                     try:
                         content = Path(self.path).read_bytes()
                     except OSError:
-                        return _NotFound()
+                        return None
                     if hashlib.sha256(content).hexdigest() != self.digest:
-                        return _NotFound()
+                        return None
                 _opened[self.digest] = cloudpickle.loads(content)
                 while len(_opened) > 2:
                     _opened.popitem(last=False)
@@ -100,17 +92,17 @@ def _stay(parcel: _Parcel) -> None:
     time.sleep(_BUSY)
 
 
-def _run_bundle(parcel: Any, job: Callable[[Any, int], Any], indices: list[int]) -> Any:
+def _run_bundle(parcel: Any, job: Callable[[Any, int], Any], indices: list[int]) -> list[tuple[int, Any]] | None:
+    """Return the results up to the first error in φ, with a `JobError` for that; None where φ is not found."""
     phi = parcel.open() if isinstance(parcel, _Parcel) else parcel
-    if isinstance(phi, _NotFound):
-        return phi
-    results: list[Any] = []
+    if phi is None:
+        return None
+    results: list[tuple[int, Any]] = []
     for index in indices:
         try:
             results.append((index, job(phi, index)))
         except Exception as error:
-            text = f"{type(error).__name__}: {error}"
-            results.append((index, _Failure(text, traceback.format_exc())))
+            results.append((index, JobError(f"{complaint(index, error)}\n\n{traceback.format_exc()}")))
             break
     return results
 
@@ -180,7 +172,7 @@ class Workers:
             try:
                 result = job(self._phi, index)
             except Exception as error:
-                raise JobError(complaint(index, f"{type(error).__name__}: {error}")) from error
+                raise JobError(complaint(index, error)) from error
             yield index, result
 
     def _run_there(
@@ -223,13 +215,13 @@ class Workers:
                     bundle = bundles[future]
                     results = _outcome(future)
                     del bundles[future]
-                    if isinstance(results, _NotFound):
+                    if results is None:
                         self._parcel = replace(self._parcel, content=self._content)
                         submit(bundle)
                         continue
                     for index, result in results:
-                        if isinstance(result, _Failure):
-                            raise JobError(complaint(index, result.error, result.details))
+                        if isinstance(result, JobError):
+                            raise result
                         finished += 1
                         yield index, result
                 fill()
@@ -254,12 +246,11 @@ def _outcome(future: Future[Any]) -> Any:
 def _salvage(bundles: dict[Future[Any], list[int]]) -> Generator[tuple[int, Any], None, None]:
     for future in list(bundles):
         if future.done() and not future.cancelled() and future.exception() is None:
-            results = future.result()
+            results = future.result() or ()
             del bundles[future]
-            if not isinstance(results, _NotFound):
-                yield from ((i, r) for i, r in results if not isinstance(r, _Failure))
+            yield from ((i, r) for i, r in results if not isinstance(r, JobError))
 
 
-def complaint(index: int, error: str, details: str = "") -> str:
+def complaint(index: int, error: Exception) -> str:
     """Say in which replication φ failed, and how."""
-    return f"phi failed in replication {index}: {error}" + (f"\n\n{details}" if details else "")
+    return f"phi failed in replication {index}: {type(error).__name__}: {error}"

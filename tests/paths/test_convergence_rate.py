@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pymc_austerity.paths.convergence_rate import MAX_BETA, best_alpha, choose_alpha, fit_rate, pilot_levels
+from pymc_austerity.paths.convergence_rate import MAX_BETA, best_alpha, choose, choose_alpha, fit_rate
 from pymc_austerity.paths.truncation import Truncation, path_sizes
 
 SIZES = path_sizes(10_000, 10)
@@ -86,7 +86,6 @@ def test_the_choice_errs_to_the_safe_side_and_says_why():
 
 
 def test_short_paths_have_no_pilot():
-    assert pilot_levels((10, 20, 40)) == 0
-    choice = choose_alpha((10, 20, 40), 2, None)
+    choice = choose("auto", (10, 20, 40), 2, float, 24, None)
     assert np.isnan(choice.beta)
     assert "too few" in choice.reason

@@ -2,7 +2,6 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import threading
 import time
 import warnings
@@ -187,40 +186,42 @@ def test_ctrl_c_before_anything_is_done_is_ctrl_c():
         run(phi)
 
 
+def started(folder, script, *arguments):
+    """Start a program of a user, in a session and with a folder for temporary files of its own."""
+    (folder / "script.py").write_text(script)
+    (folder / "tmp").mkdir()
+    own = {"PYTHONPATH": str(Path(pymc_austerity.__file__).parents[1]), "TMPDIR": str(folder / "tmp")}
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", "script.py", *arguments], cwd=folder, env=os.environ | own,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+INTERRUPTED = """
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pymc_austerity.paths.debias import debias
+
+def phi(rows):
+    time.sleep(0.02)
+    with open("calls", "a") as file:
+        file.write("x")
+    return float(rows.sum())
+
+if __name__ == "__main__":
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
+        print("ready", flush=True)
+        result = debias(phi, 1000, min_batch=10, alpha=0.9, replications=2_000, executor=executor, random_seed=1,
+                        progressbar=False)
+    print("replications", result.sizes["replication"], result.attrs["stopped"], flush=True)
+"""
+
+
 @pytest.mark.slow
 def test_ctrl_c_from_a_terminal_reaches_a_pool_of_processes(tmp_path):
     """The signal goes to the whole process group, as the terminal sends it."""
-    script = tmp_path / "script.py"
-    script.write_text(
-        textwrap.dedent(
-            """
-            import time, warnings
-            from concurrent.futures import ProcessPoolExecutor
-            from multiprocessing import get_context
-            from pymc_austerity.paths.debias import debias
-
-            def phi(rows):
-                time.sleep(0.02)
-                with open("calls", "a") as file:
-                    file.write("x")
-                return float(rows.sum())
-
-            if __name__ == "__main__":
-                with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
-                    print("ready", flush=True)
-                    result = debias(phi, 1000, min_batch=10, alpha=0.9, replications=2_000, executor=executor,
-                                    random_seed=1, progressbar=False)
-                print("replications", result.sizes["replication"], result.attrs["stopped"], flush=True)
-            """
-        )
-    )
-    environment = os.environ | {"PYTHONPATH": str(Path(pymc_austerity.__file__).parents[1])}
-    process = subprocess.Popen(
-        [sys.executable, str(script)],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env=environment,
-    )  # fmt: skip
-    calls = tmp_path / "calls"
+    process, calls = started(tmp_path, INTERRUPTED), tmp_path / "calls"
     try:
         assert process.stdout.readline() == "ready\n"
         deadline = time.monotonic() + 100
@@ -262,19 +263,10 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("how", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_workers_end_with_the_program_that_started_them(tmp_path, how):
     """Idle ones too: they hold what is printed open, of which there is an end when the last of them has ended."""
-    (tmp_path / "script.py").write_text(ENDED)
-    (tmp_path / "tmp").mkdir()
-    process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "script.py", how],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        env=os.environ | {
-            "PYTHONPATH": str(Path(pymc_austerity.__file__).parents[1]), "TMPDIR": str(tmp_path / "tmp"),
-        },
-    )  # fmt: skip
+    process = started(tmp_path, ENDED, how)
     begun, *files = process.stdout.readline().split()
     assert begun == "begun"
     assert len(files) == 1
@@ -287,4 +279,4 @@ def test_workers_end_with_the_program_that_started_them(tmp_path, how):
 def test_a_file_that_holds_another_phi_is_not_unpickled(tmp_path):
     (tmp_path / "phi.pickle").write_bytes(b"something else")
     parcel = workers._Parcel("digest of what was written", str(tmp_path / "phi.pickle"), None, False)
-    assert isinstance(parcel.open(), workers._NotFound)
+    assert parcel.open() is None
