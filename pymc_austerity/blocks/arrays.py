@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,12 +13,6 @@ from pymc_austerity.blocks.dask_partitions import Partition
 from pymc_austerity.blocks.source import Block, Loaded, Part, refuse_duplicates, require_columns, rows_between
 from pymc_austerity.digests import digest_of
 from pymc_austerity.rows.mapped import MappedFile
-
-
-class Slices(Loaded):
-    """Rows of arrays, which are sliced where they are."""
-
-    alone: ClassVar[bool] = True
 
 
 def _block(start: int, arrays: Mapping[str, Any]) -> tuple[Block, ...]:
@@ -63,7 +57,7 @@ class Arrays:
 
                 yield Partition(stop - start, dask.delayed(_block)(start, some))
             else:
-                yield Slices(stop - start, _block(start, some))
+                yield Loaded(stop - start, _block(start, some), alone=True)
 
 
 def _identity(array: Any) -> str:

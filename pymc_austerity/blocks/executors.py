@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from operator import call
 from typing import Any, ClassVar, NamedTuple
 
 import cloudpickle
@@ -105,7 +106,7 @@ class Cluster:
 
         # A task too, which is done again where it is lost: each worker unpacks and compiles once.
         shared = self.client.submit(cloudpickle.loads, cloudpickle.dumps(worked), pure=False)
-        futures = (self.client.submit(_call, shared, p.on(self.client), *about, pure=False) for p, *about in parts)
+        futures = (self.client.submit(call, shared, p.on(self.client), *about, pure=False) for p, *about in parts)
         ahead = 2 * max(1, sum(self.client.nthreads().values()))
         # Rows that only this process can read go with their task.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
@@ -131,10 +132,6 @@ class Cluster:
 
 
 Executor = Threads | Cluster
-
-
-def _call(worked: Worked, *assigned: Any) -> Result:
-    return worked(*assigned)
 
 
 def _cancel(pending: list[Future[Any]]) -> None:

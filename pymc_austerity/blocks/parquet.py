@@ -180,18 +180,14 @@ class FilePart(Part):
 
     def blocks(self) -> Iterator[Block]:
         """Read the row groups."""
-        pa = import_pyarrow()
+        pa, what = import_pyarrow(), {"schema": self.schema, "columns": list(self.columns), "filter": self.filter}
         for fragment, where, first, *_ in self.spans:
-            for batch in _batches(pa, fragment, where, self):
-                yield Block(where, first, {name: batch.column(name) for name in self.columns})
-                first += batch.num_rows
-
-
-def _batches(pa: Any, fragment: Any, where: str, part: FilePart) -> Iterator[Any]:
-    try:
-        what = {"schema": part.schema, "columns": list(part.columns), "filter": part.filter}
-        yield from fragment.to_batches(**what, batch_size=_BATCH, batch_readahead=_AHEAD)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise ValueError(
-            f"{where} cannot be read: {error}. If the file was changed after its first pass, build the step again."
-        ) from error
+            try:
+                for batch in fragment.to_batches(**what, batch_size=_BATCH, batch_readahead=_AHEAD):
+                    yield Block(where, first, {name: batch.column(name) for name in self.columns})
+                    first += batch.num_rows
+            except (OSError, pa.ArrowInvalid) as error:
+                raise ValueError(
+                    f"{where} cannot be read: {error}. If the file was changed after its first pass, build the step "
+                    "again."
+                ) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,7 @@ class Part(Protocol):
 
     n_rows: int
     #: Whether it is read without the parts before it; those of a stream have all been made.
-    alone: ClassVar[bool] = True
+    alone: bool = True
 
     def blocks(self) -> Iterator[Block]:
         """Yield them."""
@@ -56,7 +56,7 @@ class Loaded(Part):
 
     n_rows: int
     held: tuple[Block, ...]
-    alone: ClassVar[bool] = False
+    alone: bool = False
 
     def blocks(self) -> Iterator[Block]:
         """Yield them."""

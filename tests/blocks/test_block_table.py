@@ -3,7 +3,6 @@
 import os
 import pickle
 import re
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -31,8 +30,9 @@ def dask_threads():
         yield
 
 
-def opened(source, progressbar=False, wrong_row=lambda arrays: None, **options):
-    return pma.Blocks(source, **{"pool": 5_000, **options}).table(CONTAINERS, {}, wrong_row, progressbar)
+def opened(source, progressbar=False, **options):
+    blocks = pma.Blocks(source, **{"pool": 5_000, **options})
+    return blocks.table(CONTAINERS, {}, lambda arrays: None, progressbar)
 
 
 def cut(size):
@@ -215,16 +215,6 @@ def test_columns_of_files_may_be_partitions_and_filtered(tmp_path):
     assert next(late.pieces()).arrays[1][0] == 500
 
 
-def test_labels_of_a_file_are_known_or_named_with_their_row(tmp_path):
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    city = pa.array(np.array(["NY", "LA"])[np.arange(N) % 2]).dictionary_encode()
-    pq.write_table(pa.table({"x": ROWS["x"], "city": city}), tmp_path / "a.parquet", row_group_size=90)
-    known = opened(tmp_path, columns={"y": "city"}, codes={"y": ["LA", "NY"]})
-    assert np.concatenate([p.arrays[1] for p in known.pieces()]).tolist() == [1, 0] * 500
-    with pytest.raises(BadRowError, match=r"a.parquet, row 1: column 'city' is 'LA', which is none of the 1 labels"):
-        list(opened(tmp_path, columns={"y": "city"}, codes={"y": ["NY"]}).pieces())
-
-
 def test_files_and_row_groups_without_rows_are_no_mistake(tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     rows = pa.table(ROWS)
@@ -322,11 +312,6 @@ def maps_of(columns, folder):
     return {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in columns}
 
 
-def zarr_of(columns, folder):
-    zarr = pytest.importorskip("zarr")
-    return {name: zarr.array(column, chunks=(90,)) for name, column in columns.items()}
-
-
 def parquet_of(columns, folder):
     """Row groups of one size whatever the numbers are."""
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
@@ -336,39 +321,17 @@ def parquet_of(columns, folder):
     return folder / "a.parquet"
 
 
-def hundred(folder, start):
-    return {name: column[start : start + 100] for name, column in pd.read_pickle(folder / "columns.pkl").items()}
-
-
-def frame_of_hundred(start, folder):
-    return pd.DataFrame(hundred(folder, start))
+def hundred(start, folder):
+    return pd.read_pickle(folder / "columns.pkl").iloc[start : start + 100]
 
 
 def dask_frame_of(columns, folder):
-    pd.to_pickle(columns, folder / "columns.pkl")
-    return pytest.importorskip("dask.dataframe").from_map(frame_of_hundred, range(0, N, 100), folder=folder)
-
-
-def dask_bag_of(columns, folder):
-    pd.to_pickle(columns, folder / "columns.pkl")
-    bag = pytest.importorskip("dask.bag").from_sequence(range(0, N, 100), npartitions=10)
-    return bag.map(partial(hundred, folder))
-
-
-def dask_arrays_of(columns, folder):
-    array = pytest.importorskip("dask.array").from_array
-    return {name: array(stored, chunks=90, name=name) for name, stored in zarr_of(columns, folder).items()}
+    pd.DataFrame(columns).to_pickle(folder / "columns.pkl")
+    return pytest.importorskip("dask.dataframe").from_map(hundred, range(0, N, 100), folder=folder)
 
 
 #: What is read again part by part, without the parts between, and looks the same where its numbers have changed.
-READ_IN_PARTS = {
-    "memory maps": maps_of,
-    "Zarr": zarr_of,
-    "Parquet": parquet_of,
-    "a Dask frame": dask_frame_of,
-    "a Dask bag": dask_bag_of,
-    "Dask arrays": dask_arrays_of,
-}
+READ_IN_PARTS = {"memory maps": maps_of, "Parquet": parquet_of, "a Dask frame": dask_frame_of}
 
 
 @pytest.mark.parametrize("row", [10, 520, 999])
@@ -408,12 +371,3 @@ def test_every_wrong_argument_is_named_before_anything_is_read(wrong):
         pma.Blocks(ROWS, **wrong)
     with pytest.raises(ValueError, match="leaves nothing for each of chains=4"):
         pma.Blocks(ROWS, pool=7)
-
-
-def test_an_index_beyond_what_it_indexes_is_named():
-    def wrong_row(arrays):
-        return (int(np.flatnonzero(arrays[1] == 300)[0]), "too large") if 300 in arrays[1] else None
-
-    read = opened(cut(77), n_rows=N, wrong_row=wrong_row)
-    with pytest.raises(BadRowError, match="block 6, row 69: too large"):
-        list(read.pieces())
