@@ -113,33 +113,33 @@ def best_alpha(sizes: tuple[int, ...], ratio: float, beta: float, cost: Callable
     The second moment is the bound of Appendix A. The exact variance would not do on short paths: it vanishes when every
     replication reads all rows, so its product with the cost falls towards α = 0, the full data over and over.
     """
-    found = minimize_scalar(
-        lambda a: _cost_times_moment(sizes, ratio, a, beta, cost), bounds=(0.0, beta), method="bounded"
-    )
-    return float(found.x)
+    product = _cost_times_moment(sizes, ratio, beta, cost)
+    return float(minimize_scalar(product, bounds=(0.0, beta), method="bounded").x)
 
 
-def _cautious_alpha(sizes: tuple[int, ...], ratio: float, beta: float, cost: Callable[[int], float] = float) -> float:
+def _cautious_alpha(sizes: tuple[int, ...], ratio: float, beta: float, cost: Callable[[int], float]) -> float:
     """Return the smallest α whose expected cost × second moment is at most `_SLACK` above the minimum.
 
     Near the minimum the product is flat in α, and the share of the variance that a few hundred replications do not see
     is not.
     """
+    product, best = _cost_times_moment(sizes, ratio, beta, cost), best_alpha(sizes, ratio, beta, cost)
+    most, least = np.log(product(best)) + np.log1p(_SLACK), 0.05 * best
 
     def excess(alpha: float) -> float:
-        return np.log(_cost_times_moment(sizes, ratio, alpha, beta, cost)) - most
+        return np.log(product(alpha)) - most
 
-    best = best_alpha(sizes, ratio, beta, cost)
-    most = np.log(_cost_times_moment(sizes, ratio, best, beta, cost)) + np.log1p(_SLACK)
-    least = 0.05 * best
     return float(brentq(excess, least, best)) if excess(least) > 0 else least
 
 
 def _cost_times_moment(
-    sizes: tuple[int, ...], ratio: float, alpha: float, beta: float, cost: Callable[[int], float]
-) -> float:
-    law = Truncation(sizes, alpha, ratio)
-    return law.expected_cost(cost) * law.second_moment_bound(beta)
+    sizes: tuple[int, ...], ratio: float, beta: float, cost: Callable[[int], float]
+) -> Callable[[float], float]:
+    def product(alpha: float) -> float:
+        law = Truncation(sizes, alpha, ratio)
+        return law.expected_cost(cost) * law.second_moment_bound(beta)
+
+    return product
 
 
 def choose_alpha(

@@ -65,10 +65,9 @@ class Settings:
 
     def require_match(self, n_rows: int, min_batch: int, ratio: float, alpha: float | Literal["auto"]) -> None:
         """Refuse to continue a run with other settings."""
-        asked = {"n_rows": n_rows, "min_batch": min_batch, "ratio": ratio}
-        if alpha != "auto":
-            asked["alpha"] = alpha
         had = {"n_rows": self.n_rows, "min_batch": self.min_batch, "ratio": self.ratio, "alpha": self.choice.alpha}
+        asked = {"n_rows": n_rows, "min_batch": min_batch, "ratio": ratio}
+        asked |= {} if alpha == "auto" else {"alpha": alpha}
         changed = [f"{name}: {had[name]} there, {value} here" for name, value in asked.items() if had[name] != value]
         if changed:
             raise ValueError(

@@ -73,15 +73,8 @@ class ReplicationProgress:
         self._mean = self._squares = np.zeros(())
         self.precise_at: int | None = None
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-        self._bar = Progress(*columns, disable=not show)
-        self._task = self._bar.add_task("replications", total=stopping.replications)
-
-    def __enter__(self) -> ReplicationProgress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.stop()
+        self.bar = Progress(*columns, disable=not show)
+        self._task = self.bar.add_task("replications", total=stopping.replications)
 
     def add(self, index: int, replicate: Replicate) -> bool:
         """Put a replication into `done`, and say whether the estimate is precise enough."""
@@ -112,7 +105,7 @@ class ReplicationProgress:
             enough = self._tolerance is not None and self._count >= _MIN_REPLICATIONS
             if enough and bool((self._error() <= self._tolerance).all()):
                 self.precise_at = self._count
-        self._bar.update(self._task, completed=len(self._done), description=self.summary())
+        self.bar.update(self._task, completed=len(self._done), description=self.summary())
         return self.precise_at is not None
 
     def _error(self) -> np.ndarray:
@@ -165,7 +158,8 @@ def replicate(
     """
     had = frozenset(done)
     everything: Iterable[int] = itertools.count() if stopping.replications is None else range(stopping.replications)
-    with ReplicationProgress(stopping, done, progressbar) as progress:
+    progress = ReplicationProgress(stopping, done, progressbar)
+    with progress.bar:
         try:
             _collect(begin(() if progress.update() else (i for i in everything if i not in had)), progress)
         except (KeyboardInterrupt, WorkersLostError) as error:

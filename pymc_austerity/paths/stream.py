@@ -219,7 +219,7 @@ def _with_remaining_bias(result: xr.Dataset, paths: Sequence[Path], settings: Se
             f"rows ({counts[last]} paths), if the bias falls like 1/n from there on."
         )
     else:
-        bias, bias_error = np.full_like(mean[0], np.nan), np.full_like(mean[0], np.nan)
+        bias = bias_error = np.full_like(mean[0], np.nan)
         reason = (
             f"The estimate is unbiased for phi on n_max = {settings.n_rows} rows. Fewer than {_MIN_PATHS} paths went "
             "beyond the first batch, too few to tell what bias remains towards an endless stream."
