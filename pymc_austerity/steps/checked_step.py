@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
 from inspect import signature
 from typing import Any
 
 import numpy as np
+from pymc.exceptions import SamplingError
 from pymc.model import Model
 from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import WithSamplingState
@@ -18,22 +20,23 @@ from pymc_austerity.likelihood import ModelData
 from pymc_austerity.likelihood.model_arrays import ModelKey
 from pymc_austerity.parent_process import end_with_parent
 from pymc_austerity.steps.draw_statistics import METHOD, RunningRates, progress_columns, progress_fields
-from pymc_austerity.steps.process import OneThread, in_worker
+from pymc_austerity.steps.process import in_worker
 from pymc_austerity.user_input import bound, check_names, check_seed, model_of, variables_of
 
 _log = logging.getLogger("pymc_austerity")
 
 
-class CheckedStep(OneThread, ChainSetup, BlockedStep):
-    """A step method of this package.
+class CheckedStep(ChainSetup, BlockedStep):
+    """A step method of this package, which holds the state of one chain.
 
-    It learns anew where ``pm.set_data`` changed its data, and refuses states that belong to other data. Raises
-    TypeError or ValueError when it is built outside of a model, or for what are no free variables of it.
+    It learns anew where ``pm.set_data`` changed its data, and refuses states that belong to other data.
     """
 
     default_blocked = True
     model_key: ModelKey  # the model and the data that the step has learnt from
     known_data: ModelData | None  # None in a process that samples
+    _thread: int | None = None  # that of the chain
+    _replaced: frozenset[int | None] = frozenset()  # threads whose chains were replaced by one that another began
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Check model, variables, and names of arguments."""
@@ -62,19 +65,25 @@ class CheckedStep(OneThread, ChainSetup, BlockedStep):
         """Forget the previous chain: same generator, same draws, whatever ran before in this process."""
         if in_worker():  # draws are kept by the program: there is nothing to save here
             end_with_parent()
-        self.take_thread()
+        here = threading.get_ident()
+        self._replaced, self._thread = (self._replaced | {self._thread}) - {here}, here
         self.follow_data()
         self.rng, self._rates = rng, RunningRates()
+
+    def check_thread(self) -> None:
+        """Refuse a draw, by a SamplingError, where another thread has begun a chain since."""
+        if threading.get_ident() in self._replaced:
+            raise SamplingError(
+                f"Another thread has begun to sample with this {type(self).__name__}, which holds the state of one "
+                "chain, so the chain of this thread cannot go on. Build a step for each thread."
+            )
 
     def learn(self, data: ModelData) -> None:
         """Learn from other data of the same model."""
         raise NotImplementedError
 
     def follow_data(self) -> None:
-        """Learn anew where the data have changed; in another process than the model's there is nothing to see.
-
-        Raises ValueError for an array that was changed in place, and for data that do not go with the model.
-        """
+        """Learn anew where the data have changed; raise a ValueError for an array that was changed in place."""
         try:
             changed = self.known_data and self.known_data.changed()
         except ValueError as error:

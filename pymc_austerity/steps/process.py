@@ -1,9 +1,8 @@
-"""A step in the process and the thread that a chain runs in: how it gets there, how it ends, and how it is stopped."""
+"""A step in the process that a chain runs in: how it gets there, how it ends, and how it is stopped."""
 
 from __future__ import annotations
 
 import logging
-import threading
 from multiprocessing import current_process
 from typing import Any
 
@@ -38,34 +37,11 @@ def revive(cls: type[Any], state: dict[str, Any]) -> Any:
     return step
 
 
-class OneThread:
-    """Refuses a draw to a thread whose chain was replaced by one that another thread began.
-
-    A step holds the state of one chain.
-    """
-
-    _thread: int | None = None
-    _replaced: frozenset[int | None] = frozenset()
-
-    def take_thread(self) -> None:
-        """Note that a chain begins in this thread."""
-        here = threading.get_ident()
-        self._replaced, self._thread = (self._replaced | {self._thread}) - {here}, here
-
-    def check_thread(self) -> None:
-        """Refuse a draw, by a SamplingError, where another thread has begun a chain since."""
-        if threading.get_ident() in self._replaced:
-            raise SamplingError(
-                f"Another thread has begun to sample with this {type(self).__name__}, which holds the state of one "
-                "chain, so the chain of this thread cannot go on. Build a step for each thread."
-            )
-
-
 class ChainStopped(DrawStats):
     """Statistics of a draw that a chain in a process of PyMC's own could not make, and `why`.
 
-    PyMC keeps the draws of all chains when sampling is interrupted, and discards them when a step raises. So the
-    program that records these is interrupted where it has draws; to pickle and to copy them is harmless.
+    PyMC discards the draws of all chains when a step raises, and keeps them when sampling is interrupted: who records
+    these is interrupted where there are draws.  To pickle and to copy them is harmless.
     """
 
     why: str = ""
@@ -94,11 +70,10 @@ class ChainStopped(DrawStats):
 def stopped_chain(
     point: PointType, outcome: Outcome, n_steps: int, tuning: bool, broken_bound: str, row: str = "row"
 ) -> ChainStopped:
-    """Stop a chain at `point`, after `n_steps` draws.
+    """Stop a chain at `point`, after `n_steps` draws: by KeyboardInterrupt, or SamplingError where none can be kept.
 
-    In a process of PyMC's own it returns statistics that raise KeyboardInterrupt in the process that samples. Otherwise
-    it raises that, or a SamplingError where there are no draws to keep or a row broke the bound of the test.
-    `broken_bound` says what that means of the test, `row` what a row is called.
+    In a process of PyMC's own it returns statistics that do so.  `broken_bound` says what it means of the test that a
+    row broke its bound, `row` what a row is called.
     """
     if outcome.status == BAD_BOUND:
         raise SamplingError(
@@ -106,37 +81,25 @@ def stopped_chain(
             f"at the point {dict(point)} (values in the unconstrained space). {broken_bound}"
         )
     if outcome.status == ROWS_SPENT:
-        return _end(
+        message = (
             f"The rows of the pool for this chain are spent after {n_steps:,} draws, tuning included. Each is read "
             "once, or decisions would depend on each other. For more draws build the step with a larger pool: "
-            "Blocks(..., pool=).",
-            n_steps,
-            tuning,
+            "Blocks(..., pool=)."
         )
-    if outcome.status == OUT_OF_REACH:
-        return _end(
+    elif outcome.status == OUT_OF_REACH:
+        message = (
             f"After {n_steps:,} draws the chain proposed a point so far out that the bounds on the rows do not hold. "
             "All rows together would decide there, and data= does not keep them. It happens about once in 10⁹ draws "
-            "where the posterior is near normal; where it is not, use PenaltyMH, which needs no bound.",
-            n_steps,
-            tuning,
+            "where the posterior is near normal; where it is not, use PenaltyMH, which needs no bound."
         )
-    what = (
-        "The log prior is not finite"
-        if outcome.status == BAD_PRIOR
-        else f"The log-likelihood of {row} {outcome.row} is not finite"
-    )
-    message = (
-        f"{what} at the current point {dict(point)} (values in the unconstrained space). "
-        "Either the chain starts where the model has no density (see initvals= of pm.sample), or the point was "
-        "accepted by batches without that row: the model gives some rows probability zero near its posterior. "
-        "Widen the likelihood (a heavier tail, a bounded link function) or sample with pm.NUTS, which reads every row."
-    )
-    return _end(message, n_steps, tuning)
-
-
-def _end(message: str, n_steps: int, tuning: bool) -> ChainStopped:
-    """Stop with a message, and keep what was drawn before."""
+    else:
+        what = "log prior" if outcome.status == BAD_PRIOR else f"log-likelihood of {row} {outcome.row}"
+        message = (
+            f"The {what} is not finite at the current point {dict(point)} (values in the unconstrained space). Either "
+            "the chain starts where the model has no density (see initvals= of pm.sample), or the point was accepted "
+            "by batches without that row: the model gives some rows probability zero near its posterior. Widen the "
+            "likelihood (a heavier tail, a bounded link function) or sample with pm.NUTS, which reads every row."
+        )
     if n_steps == 0 or not (run_has_draws() or in_worker()):  # as in ChainStopped
         raise SamplingError(message)
     if tuning:
