@@ -10,20 +10,14 @@ from numpy.typing import ArrayLike
 
 from pymc_austerity.gibbs.gibbs_sweep import Incidence, VariableLooks
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.likelihood import Block, Density
-from pymc_austerity.rows import Rows
+from pymc_austerity.likelihood import Block, Density, ModelData
 
 #: Factors that a check of one variable looks at, and the variables that are checked.
 _CHECKED_FACTORS, _CHECKED_VARIABLES = 5_000, 500
 
 
 def incidence_of(factors: Any, blocks: Sequence[Block], n_factors: int) -> Incidence:
-    """Turn a table of the variables in each factor into a list of factors for each variable.
-
-    `factors`, shape (F,) or (F, r) or a mapping of str to such, holds for each factor the positions of the entries that
-    it contains, −1 for none. Raises ValueError for a table of another length, with positions that do not exist, or of
-    numbers that are not whole.
-    """
+    """Turn ``factors=`` into a list of factors for each variable, or raise a ValueError."""
     if not isinstance(factors, Mapping):
         if len(blocks) > 1:
             raise ValueError(
@@ -60,22 +54,13 @@ def _pairs(table: ArrayLike, block: Block, n_factors: int) -> np.ndarray:
 
 
 def check_incidence(
-    incidence: Incidence,
-    n_values: np.ndarray,
-    density: Density,
-    rows: Rows,
-    fixed: Sequence[np.ndarray],
-    theta: np.ndarray,
-    others: np.ndarray,
-    names: Sequence[str],
+    incidence: Incidence, n_values: np.ndarray, density: Density, data: ModelData, theta: np.ndarray, others: np.ndarray
 ) -> None:
-    """Change variables, one at a time, and look whether a factor changes that does not contain it.
+    """Change variables, one at a time, at a random point; raise a ValueError where a factor changes that has it not.
 
-    Looks at up to 500 variables and 5,000 factors for each, at a random point.
-
-    Raises ValueError for a factor that the table does not know to contain the variable: its share in the conditional
-    law would be left out without a trace.
+    Its share in the conditional law would be left out without a trace.
     """
+    rows, names = data.rows, [f"{b.name}[{i}]" for b in data.likelihood.blocks for i in range(b.stop - b.start)]
     rng = np.random.default_rng(20140621)
     theta = np.where(n_values > 0, rng.integers(0, np.maximum(n_values, 1)), theta).astype(float)
     variables = np.flatnonzero(n_values > 1)
@@ -88,7 +73,7 @@ def check_incidence(
             continue
         moved = theta.copy()
         moved[d] = (theta[d] + 1) % n_values[d]
-        new, old = uninterrupted(density.both_sides, moved, theta, others, *fixed, *rows.take(numbers).arrays)
+        new, old = uninterrupted(density.both_sides, moved, theta, others, *data.fixed, *rows.take(numbers).arrays)
         wrong = np.flatnonzero(~((new == old) | (np.isnan(new) & np.isnan(old))))
         if wrong.size:
             raise ValueError(

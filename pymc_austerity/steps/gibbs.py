@@ -23,7 +23,6 @@ from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import (
     Density,
     ModelData,
-    RowLikelihood,
     Surroundings,
     check_rows,
     compile_density,
@@ -146,8 +145,7 @@ class ApproxGibbs(CheckedStep):
         self._compile_kwargs = compile_kwargs
         values = [_number_of_values(model, value, point) for value in self.vars]
         data = read_model(model, self.vars, observed, point, several=False)
-        likelihood = data.likelihood
-        self._likelihood: RowLikelihood = likelihood
+        self._likelihood = likelihood = data.likelihood
         self._rows, self._fixed = data.rows, data.fixed
         self._theta0, self._others0 = data.theta0, data.others0
         self._n_values = np.repeat(values, [b.stop - b.start for b in likelihood.blocks]).astype(np.int64)
@@ -190,10 +188,7 @@ class ApproxGibbs(CheckedStep):
                 f"{self._likelihood.n_rows}. Which variables the factors contain is not in the data. Build the step "
                 "again with a table of as many rows."
             )
-        blocks = self._likelihood.blocks
-        names = [f"{b.name}[{i}]" for b in blocks for i in range(b.stop - b.start)]
-        at = (data.rows, data.fixed, self._theta0, self._others0)
-        check_incidence(self._incidence, self._n_values, density, *at, names)
+        check_incidence(self._incidence, self._n_values, density, data, self._theta0, self._others0)
 
     def step(self, point: PointType) -> tuple[PointType, StatsType]:
         """Draw every variable once."""
@@ -214,31 +209,23 @@ class ApproxGibbs(CheckedStep):
 
     def sweep(self, theta: np.ndarray, others: np.ndarray, variables: np.ndarray | None = None) -> SweepOutcome:
         """Draw some or all variables from flat vectors of this step's variables and of all others."""
-        incidence = Incidence(self._incidence.start, self.members)
         chosen = np.arange(theta.size) if variables is None else variables
-        outcome: SweepOutcome = self._call(theta, others, incidence, chosen, self._rngs)
-        return outcome
-
-    @property
-    def _rngs(self) -> tuple[np.random.Generator, ...]:
-        return self.rng_order, self.rng_decide, self.rng_rows
+        return self._call(theta, others, self.members, chosen, (self.rng_order, self.rng_decide, self.rng_rows))
 
     def _call(
-        self, theta: np.ndarray, others: np.ndarray, incidence: Incidence, chosen: np.ndarray, rngs: Any
+        self, theta: np.ndarray, others: np.ndarray, members: np.ndarray, chosen: np.ndarray, rngs: Any
     ) -> SweepOutcome:
         around = Surroundings(others, *self._data_at, 1.0, (), self._linked.links)
-        factors = Factors(incidence, self._looks, self._n_values)
-        outcome = uninterrupted(self._sweep, theta, around, factors, chosen, *rngs)
-        return SweepOutcome(*outcome)
+        factors = Factors(Incidence(self._incidence.start, members), self._looks, self._n_values)
+        return SweepOutcome(*uninterrupted(self._sweep, theta, around, factors, chosen, *rngs))
 
     def _compile(self, density: Density) -> None:
         """Compile by drawing one variable, so that forked chains inherit the code."""
         self._linked = density.linked(self._likelihood)
         self._sweep = build_sweep(self._linked.log_prior, self._linked.both_sides)
         self._find_data()
-        incidence = Incidence(self._incidence.start, self._incidence.members.copy())
-        rngs = np.random.default_rng(0).spawn(3)
-        self._call(self._theta0, self._others0, incidence, np.arange(1), rngs)
+        members, rngs = self._incidence.members.copy(), np.random.default_rng(0).spawn(3)
+        self._call(self._theta0, self._others0, members, np.arange(1), rngs)
 
     def _find_data(self) -> None:
         """Learn where the data lie."""
