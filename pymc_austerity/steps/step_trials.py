@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -20,12 +21,11 @@ from pymc_austerity.diagnostics import not_remembered, remember
 from pymc_austerity.likelihood.joined_model import joined_model
 from pymc_austerity.log import quiet
 from pymc_austerity.progress import Phases
-from pymc_austerity.steps.candidate import Candidate, try_step
+from pymc_austerity.steps.candidate import Candidate, Gradient, nuts_of, pilot_nuts, time_gradient, try_step
 from pymc_austerity.steps.group_mh import GroupMH
 from pymc_austerity.steps.groups_of_step import groups_that_pay
 from pymc_austerity.steps.methods import MinibatchBarker, PenaltyMH
 from pymc_austerity.steps.mhss import MHSS
-from pymc_austerity.steps.nuts_pilot import Gradient, nuts_of, pilot_nuts, time_gradient
 from pymc_austerity.steps.recommendation import Recommendation, choose, line_of, table_of
 from pymc_austerity.steps.row_step import RowStep
 from pymc_austerity.tried_setup import SetupTooLongError, Shared, at_most, once, shared_setup
@@ -81,8 +81,7 @@ class StepTrials:
             build["NUTS"] = partial(nuts_of, self.model, self.gradient)
         elif many:
             build["NUTS"] = partial(pm.NUTS, model=self.model)
-        lines = [line_of(candidate, self.draws) for candidate in self.found]
-        return Recommendation(*choose(self.found, self.draws), table_of(self.found, self.draws), build, lines)
+        return self._told(*choose(self.found, self.draws), build)
 
     def _nuts_untried(self, why_no_other: str) -> Recommendation:
         """Recommend NUTS where no other step is tried: what it takes would change nothing."""
@@ -90,10 +89,11 @@ class StepTrials:
         self._note(Candidate("PenaltyMH", exact=False, remark=why_no_other))
         self._note(Candidate("NUTS", exact=True, remark="not timed: no other step is tried"))
         why = f"exact, and no other step is tried: {why_no_other} (all_steps=True tries all)"
+        return self._told("NUTS", why, {"NUTS": partial(pm.NUTS, model=self.model)})
+
+    def _told(self, step: str, why: str, build: Mapping[str, Callable[[], Any]]) -> Recommendation:
         lines = [line_of(candidate, self.draws) for candidate in self.found]
-        return Recommendation(
-            "NUTS", why, table_of(self.found, self.draws), {"NUTS": partial(pm.NUTS, model=self.model)}, lines
-        )
+        return Recommendation(step, why, table_of(self.found, self.draws), build, lines)
 
     def _note(self, candidate: Candidate) -> None:
         self.found.append(candidate)
@@ -110,7 +110,7 @@ class StepTrials:
                 self.gradient = time_gradient(self.model)
                 return pilot_nuts(self.model, self.gradient, self.seed)
         except (NotImplementedError, NullTypeGradError) as reason:
-            return Candidate("NUTS", exact=True, remark=_sentence(str(reason)))
+            return Candidate("NUTS", exact=True, remark=_sentence(reason))
 
     def _try_steps(self, shared: Shared, nuts: Candidate) -> None:
         longest = np.nan_to_num(nuts.seconds(self.draws), nan=np.inf)
@@ -157,8 +157,8 @@ class StepTrials:
                 remark = f"given up: building it takes more than {limit:.0f} s"
                 candidate = Candidate(name, exact, remark=remark)
             except (UnsupportedModelError, SamplingError) as reason:
-                candidate = Candidate(name, exact, remark=_sentence(str(reason)))
-        said = [_sentence(str(w.message)) for w in caught if "No proxy" in str(w.message)]
+                candidate = Candidate(name, exact, remark=_sentence(reason))
+        said = [_sentence(w.message) for w in caught if "No proxy" in str(w.message)]
         self._note(replace(candidate, remark="; ".join(filter(None, [candidate.remark, *said]))))
 
 
@@ -169,6 +169,6 @@ def _handed_over(step: RowStep, model: Model) -> RowStep:
     return step
 
 
-def _sentence(text: str) -> str:
+def _sentence(reason: object) -> str:
     """Return the first sentence."""
-    return text.removeprefix("MHSS: ").partition("\n")[0].partition(". ")[0].rstrip(".")
+    return str(reason).removeprefix("MHSS: ").partition("\n")[0].partition(". ")[0].rstrip(".")
