@@ -117,7 +117,7 @@ def judge():
         repeated(pair, 20, step.chain.looks)
 
 def learn():
-    with_data(decider, decider.parts.stored, decider.parts.fixed)
+    with_data(decider, step.known_data)
 
 for _ in range(20):
     draw(), judge()

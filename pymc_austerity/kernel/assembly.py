@@ -14,12 +14,12 @@ from pymc_austerity.blocks import BlockTable, grown_table, table_read_anew
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.decider import WARM_UP_ROWS, Decider, complete, quiet_compilation
 from pymc_austerity.kernel.parts import Compiled, Parts
-from pymc_austerity.likelihood import Density
+from pymc_austerity.likelihood import Density, ModelData
 from pymc_austerity.likelihood.density import interpret_rows
 from pymc_austerity.progress import Phases
 from pymc_austerity.proxy.centre import Kept, ToLearn
 from pymc_austerity.proxy.log_posterior import NoProxyError
-from pymc_austerity.rows import BoundTable, Rows, Table
+from pymc_austerity.rows import BoundTable, Table
 from pymc_austerity.rows.grown import GrownRows, Known, NotKnownError
 from pymc_austerity.rows.weighted import AliasTable
 
@@ -69,7 +69,7 @@ def assemble(parts: Parts, check: Callable[[Density], None], phases: Phases) -> 
         return complete(*found, compiled)
 
 
-def with_data(decider: Decider, rows: Rows, fixed: Sequence[np.ndarray]) -> Decider:
+def with_data(decider: Decider, data: ModelData) -> Decider:
     """Return a decider for other data of the same types; with a proxy that is learnt from them anew.
 
     Where rows were added to those that the decider has, only these are looked at, while the posterior stays near.
@@ -80,10 +80,10 @@ def with_data(decider: Decider, rows: Rows, fixed: Sequence[np.ndarray]) -> Deci
             "pm.set_data changed the model after a step was built with data=. Its pool was drawn for the data as "
             "they were. Build the step again."
         )
-    parts = replace(decider.parts, rows=rows, fixed=tuple(fixed))
+    parts = replace(decider.parts, rows=data.rows, fixed=tuple(data.fixed))
     if parts.plan.proxy is not None:
         return _with_rows_added(decider, parts) or _learnt(parts, decider.compiled)
-    return replace(decider, parts=parts, bound_constants=decider.bound.constants(None, rows, parts.fixed))
+    return replace(decider, parts=parts, bound_constants=decider.bound.constants(None, data.rows, parts.fixed))
 
 
 def _with_rows_added(decider: Decider, parts: Parts) -> Decider | None:

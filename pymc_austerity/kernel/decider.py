@@ -26,7 +26,7 @@ from pymc_austerity.kernel.transition import (
     build_transition,
     pack_generators,
 )
-from pymc_austerity.likelihood import Density, LinkedDensity, Links, Place, RowLikelihood, Surroundings, numba_options
+from pymc_austerity.likelihood import Density, LinkedDensity, Links, Place, Surroundings, numba_options
 from pymc_austerity.proposals import AdaptiveMetropolis, CrankNicolson, Move, Proposal, RandomWalk, SurrogateHMC, Target
 from pymc_austerity.proxy import Prepared
 from pymc_austerity.rows import RowSource, number_in_table
@@ -138,7 +138,9 @@ class Decider:
 
     def new_state(self) -> Any:
         """Return the state of the proposal at the start of a chain."""
-        return self.move.make_state(self.parts.theta0, is_discrete(self.parts.likelihood), self.n_table)
+        blocks = self.parts.likelihood.blocks
+        discrete = np.repeat([np.dtype(b.dtype).kind in "iub" for b in blocks], [b.stop - b.start for b in blocks])
+        return self.move.make_state(self.parts.theta0, discrete, self.n_table)
 
     def propose(self, theta: np.ndarray, others: np.ndarray, state: Any, rng: np.random.Generator) -> Proposed:
         """Propose from θ with a state of the proposal."""
@@ -153,14 +155,6 @@ class Decider:
 def _assemble_again(parts: Parts, test: AcceptanceTest, bound_constants: tuple[Any, ...]) -> Decider:
     """Assemble a decider in another process, from what has been learnt already."""
     return replace(complete(parts, bound_constants, Compiled(parts)), test=test)
-
-
-def is_discrete(likelihood: RowLikelihood) -> np.ndarray:
-    """Return which entries of θ are whole numbers."""
-    discrete = np.zeros(likelihood.theta_size, dtype=bool)
-    for block in likelihood.blocks:
-        discrete[block.start : block.stop] = np.dtype(block.dtype).kind in "iub"
-    return discrete
 
 
 def complete(parts: Parts, bound_constants: tuple[Any, ...] | None, compiled: Compiled) -> Decider:

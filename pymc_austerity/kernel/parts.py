@@ -150,19 +150,19 @@ class Compiled:
 
     def remainders(self, bent: bool) -> Density:
         """Return log prior and what the proxy leaves of the rows, in terms of what the rows read."""
-        if bent not in self._remainders:
-            self._remainders[bent] = self._compile_remainders(bent)
-        return self._remainders[bent]
-
-    def _compile_remainders(self, bent: bool) -> Density:
+        if bent in self._remainders:
+            return self._remainders[bent]
         assert self._plan.proxy is not None
+        order = self._plan.proxy.order
         if self._plan.by_statistics:
             of_rows = self.density if self.selected is None else compile_density(self.read, self._options)
-            return compile_statistics_density(of_rows)
-        order = self._plan.proxy.order
-        if self._resolved:
-            return compile_resolved_density(self.interpreted, self.read, order, **self._options)
-        return compile_remainder_density(self.interpreted, self.read, order, bent, **self._options)
+            found = compile_statistics_density(of_rows)
+        elif self._resolved:
+            found = compile_resolved_density(self.interpreted, self.read, order, **self._options)
+        else:
+            found = compile_remainder_density(self.interpreted, self.read, order, bent, **self._options)
+        self._remainders[bent] = found
+        return found
 
     @cached_property
     def read(self) -> RowLikelihood:

@@ -126,15 +126,8 @@ def build(model: Model, given: Given, one: OneDecision, phases: Phases) -> Built
     if to_groups:
         warn_of_tables(model, given.made_by)
     with phases("Reading the model"):
-        example = read_model(
-            model,
-            given.variables,
-            given.observed,
-            given.initial_point,
-            several=several,
-            number_rows=to_groups,
-            join=given.data is None,
-        )
+        at = given.variables, given.observed, given.initial_point
+        example = read_model(model, *at, several=several, number_rows=to_groups, join=given.data is None)
         if by_groups is not None and to_groups:
             found = by_groups.find(model, example, given.observed, given.initial_point, given.made_by)
     built = None if found is None else _groups(found, given, example, phases)
@@ -220,7 +213,7 @@ def _one_decision(
     expected = one.expected_rows(decider, look_ahead(decider, given.made_by))
     tuning_draws = _tuning_draws(given.temperature, on_surrogate=decider.parts.prepared is not None)
     blocks = table if isinstance(table, BlockTable) else None  # the rows in the model are an example
-    return Built(decider, example, _with_data, stats, tuning_draws, expected, blocks)
+    return Built(decider, example, with_data, stats, tuning_draws, expected, blocks)
 
 
 def _require_seen_jumps(decider: Decider, given: Given) -> None:
@@ -231,10 +224,6 @@ def _require_seen_jumps(decider: Decider, given: Given) -> None:
         pairs = None if parts.prepared is None else parts.prepared.kept.pairs
         at = parts.theta0, parts.others0
         require_seen_jumps(parts.likelihood, parts.rows, parts.fixed, *at, pairs, given.made_by)
-
-
-def _with_data(decider: Decider, data: ModelData) -> Decider:
-    return with_data(decider, data.rows, data.fixed)
 
 
 def _tuning_draws(temperature: Schedule, *, on_surrogate: bool) -> int | None:
