@@ -138,10 +138,7 @@ class Chain(AnyChain):
     def draws(
         self, n_draws: int, n_transitions: int, theta: np.ndarray, others: np.ndarray, temperature: float
     ) -> list[Draw]:
-        """Make draws of so many transitions each without returning to Python between them.
-
-        Their states are those of as many calls of `transition`; fewer where the last could not be made.
-        """
+        """Make draws of so many transitions each; fewer where the last could not be made."""
         given = self._arguments(others, temperature)
         thetas, numbers = uninterrupted(self.decider.repeated, n_draws, n_transitions, theta, self._generators(), given)
         return [Draw(_outcome(*found), found[1][-1]) for found in zip(thetas, numbers.tolist(), strict=True)]
@@ -225,18 +222,14 @@ def _is_decided(decider: Decider, theta: np.ndarray) -> bool:
 def further_start(size: int) -> float:
     """Return how many times further from the centre than a draw a chain of that many parameters starts.
 
-    Twice as far in up to ten dimensions.  In more the factor falls with their fourth root: twice as far in 800
-    dimensions is sixty standard deviations of the log density away, a place that a proxy knows nothing about and
-    that no proposal leads back from.
+    Twice as far in up to ten dimensions; twice as far in 800 is sixty standard deviations of the log density away, a
+    place that a proxy knows nothing about and that no proposal leads back from.
     """
     return float(np.sqrt(1 + 3 * np.sqrt(10 / max(10, size))))
 
 
 def largest_fall(size: int, further: float) -> float:
-    """Return how much lower than at the mode the log posterior may be where a chain of that many parameters starts.
-
-    About twenty times what is typical of a normal posterior: less than a heavy tail of a prior makes of it.
-    """
+    """Return how much lower than at the mode the log posterior may be where a chain of that many parameters starts."""
     return 50 + 10 * further**2 * size
 
 

@@ -122,10 +122,7 @@ class TemperatureDrop(_Falling):
 
 
 def as_schedule(temperature: float | Schedule) -> Schedule:
-    """Return a schedule for a number or a schedule.
-
-    Raises TypeError, ValueError for something that is neither, or a temperature that is not positive and finite.
-    """
+    """Return a schedule for a number or a schedule, or raise a TypeError or ValueError."""
     if isinstance(temperature, Schedule):
         _check_temperature("temperature.final", temperature.final)
         return temperature

@@ -52,10 +52,9 @@ class TunedState:
 
 
 def restore(decider: Decider, columns: Iterable[Sequence[bytes]], scaling: float) -> Any:
-    """Return the recorded state of the proposal.
+    """Return the recorded state of the proposal, or raise a ValueError for a run that does not hold all of it.
 
-    `columns`: the statistic `TUNED` of one chain, of every step that has it; `scaling`: the statistic ``scaling`` of
-    the chain after tuning. Raises ValueError for a run that does not hold all of it.
+    `columns`: the statistic `TUNED` of one chain, of every step that has it; `scaling`: that of the chain after tuning.
     """
     state = decider.new_state()
     arrays = _recorded(decider, state)

@@ -67,10 +67,7 @@ def plan_proxy(
 
 
 def plan_pool(plan: ProxyPlan, test: AcceptanceTest, proposal: Proposal | None, name: str) -> ProxyPlan:
-    """Return the plan for rows that are drawn from blocks before sampling.
-
-    Raises ValueError for a test, a proposal or a proxy that reads rows in another way.
-    """
+    """Return the plan for rows that are drawn from blocks before sampling; raise a ValueError for parts without one."""
     if test.needs_all_rows:
         raise ValueError(
             f"data= does not go with {name}: rows of blocks are drawn before sampling, and {test.needs_all_rows}. Use "

@@ -34,10 +34,7 @@ def describe_step(made_by: str, variables: Iterable[Variable], error: str, rows:
 
 
 def describe_rows(expected: float, n_rows: int, at_least: bool, called: str = "") -> str:
-    """Write how many of the `n_rows` rows a draw reads, `at_least` where it may read more by a number not known before.
-
-    `called` is a word for the rows, with a space after it.
-    """
+    """Write how many of the rows a draw reads, or reads `at_least`; `called` is a word for rows, and a space."""
     if expected == 0:
         return f"reads none of {n_rows:,} {called}rows"
     if expected >= n_rows:
@@ -58,10 +55,7 @@ _LONG = 5_000
 
 
 def warn_of_local_scales(model: Model, name: str) -> None:
-    """Warn where each of many coefficients has a scale of its own with heavy tails; `name` is that of the step.
-
-    Between such tails one decision over all parameters hardly moves.
-    """
+    """Warn where each of many coefficients has a scale of its own with heavy tails; `name` is that of the step."""
     point = model.initial_point()
     sizes = {rv: int(np.size(point[model.rvs_to_values[rv].name])) for rv in model.free_RVs}
     for rv, size in sizes.items():
@@ -77,10 +71,7 @@ def warn_of_local_scales(model: Model, name: str) -> None:
 
 
 def warn_of_estimated_matrices(model: Model, name: str) -> None:
-    """Warn where rows read the product of a square matrix of some variables and of others; `name` is that of the step.
-
-    As ``L @ z`` with the factor L of a covariance that is estimated: the surrogate is quadratic in neither.
-    """
+    """Warn where rows read a product such as ``L @ z`` with the factor L of a covariance that is estimated."""
     free = set(model.free_RVs)
 
     def read_by(var: Variable) -> list[str]:
@@ -106,10 +97,7 @@ def warn_of_estimated_matrices(model: Model, name: str) -> None:
 
 
 def warn_of_indicators(model: Model, variables: Iterable[Variable], name: str) -> None:
-    """Warn of variables of 0 and 1 that move in one decision with all others; `name` is that of the step.
-
-    Another value of one is proposed together with a step of everything else, of rows that tell much of it.
-    """
+    """Warn of variables of 0 and 1 that move in one decision with all others."""
     for rv in (model.values_to_rvs[value] for value in variables):
         if not isinstance(rv.owner.op, pm.Bernoulli.rv_type):
             continue
@@ -124,10 +112,7 @@ def warn_of_indicators(model: Model, variables: Iterable[Variable], name: str) -
 
 
 def warn_of_tables(model: Model, name: str) -> None:
-    """Warn of outcomes that are a table with effects of its rows and of its columns; `name` is that of the step.
-
-    A row of a table is read whole, so that the effects of its columns are no groups.
-    """
+    """Warn of tables with effects of both axes: a row is read whole, so that those of columns are no groups."""
     free, point = set(model.free_RVs), model.initial_point()
     of_length: dict[tuple[int, ...], list[Variable]] = {}
     for rv in model.free_RVs:
@@ -165,27 +150,18 @@ def _uncast(var: Variable) -> Variable:
 
 
 def mention_row_deterministics(model: Model, n_rows: int) -> None:
-    """Log the deterministic variables with a value for each of the `n_rows` rows of the data.
-
-    PyMC evaluates them for all rows and stores them with every draw, which costs more than the decision on a few rows.
-    """
-    if n_rows < _LONG:
-        return
-    sizes = {variable.name: _size(model, variable) for variable in model.deterministics}
+    """Log the deterministic variables with a value for each row, which PyMC evaluates and stores with every draw."""
+    sizes = {v.name: _size(model, v) for v in model.deterministics} if n_rows >= _LONG else {}
     long = {name: size for name, size in sizes.items() if size >= n_rows}
     if not long:
         return
-    names, others = ", ".join(long), [v.name for v in model.unobserved_RVs if v.name not in long]
-    kilobytes = 8 * sum(long.values()) / 1e3
+    others = [v.name for v in model.unobserved_RVs if v.name not in long]
+    shown = str(others) if len(others) <= 4 else f"[{', '.join(map(repr, others[:3]))}, ...]"
     _log.info(
-        f"Deterministic {names} has a value for each of {n_rows:,} rows: pm.sample computes and stores "
-        f"{kilobytes:,.0f} kB with every draw, which can take longer than the draw. "
-        f"pm.sample(var_names={_shortened(others)}) leaves it out; pm.compute_deterministics adds it afterwards."
+        f"Deterministic {', '.join(long)} has a value for each of {n_rows:,} rows: pm.sample computes and stores "
+        f"{8 * sum(long.values()) / 1e3:,.0f} kB with every draw, which can take longer than the draw. "
+        f"pm.sample(var_names={shown}) leaves it out; pm.compute_deterministics adds it afterwards."
     )
-
-
-def _shortened(names: list[str]) -> str:
-    return str(names) if len(names) <= 4 else f"[{', '.join(map(repr, names[:3]))}, ...]"
 
 
 def _size(model: Model, variable: Variable) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -78,11 +79,7 @@ def statistics_of(draw: Draw, test: AcceptanceTest) -> DrawStats:
 
 
 class DrawStats(dict[str, Any]):
-    """Sample statistics of one draw that carry the running rates of their chain along.
-
-    PyMC hands the progress bar the statistics of a draw but not the number of the chain, and a chain may run
-    in another process; so the rates travel with the statistics.
-    """
+    """Sample statistics of one draw, with the running rates of their chain: PyMC hands the bar nothing else of it."""
 
     acceptance: float = 0.0
     share: float = 0.0
@@ -104,22 +101,22 @@ def run_has_draws() -> bool:
     return _run["has_draws"]
 
 
+@dataclass
 class RunningRates:
     """Exponentially weighted acceptance rate and share of rows read of one chain."""
 
-    def __init__(self) -> None:
-        self._draws = 0
-        self._acceptance = 0.0
-        self._share = 0.0
+    draws: int = 0
+    acceptance: float = 0.0
+    share: float = 0.0
 
     def update(self, stats: DrawStats, accepted: float, share: float, tuning: bool) -> None:
         """Take one draw in, with the share of it that was accepted, and write the rates into its statistics."""
         stats.tuning = tuning
-        self._draws += 1
-        weight = max(_MEMORY, 1 / self._draws)
-        self._acceptance += weight * (accepted - self._acceptance)
-        self._share += weight * (share - self._share)
-        stats.acceptance, stats.share = self._acceptance, self._share
+        self.draws += 1
+        weight = max(_MEMORY, 1 / self.draws)
+        self.acceptance += weight * (accepted - self.acceptance)
+        self.share += weight * (share - self.share)
+        stats.acceptance, stats.share = self.acceptance, self.share
 
 
 def progress_columns(n_chains: int) -> tuple[list[TextColumn], dict[str, list[Any]]]:

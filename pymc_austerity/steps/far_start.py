@@ -20,10 +20,9 @@ _STEP = 1e-15
 def require_near(
     decider: Decider | GroupDecider, theta: np.ndarray, others: np.ndarray, theta0: np.ndarray, coordinates: Coordinates
 ) -> None:
-    """Raise a SamplingError where the log density at or beside θ is rounded by more than 1.
+    """Raise a SamplingError that names what is furthest from `theta0` where the log density is rounded by more than 1.
 
-    It names what is furthest from `theta0`.  An acceptance test there would compare rounding errors: the chain
-    stays, or walks about at random.  Moves of everything on a surrogate find back from there.
+    A test there would compare rounding errors.  Moves of everything on a surrogate find back from there.
     """
     if isinstance(decider, GroupDecider):
         likelihood, rows, fixed = decider.model.likelihood, decider.prepared.rows, decider.fixed

@@ -44,15 +44,10 @@ def look_ahead(decider: Decider, name: str) -> float | None:
     `name` is that of the step.  Nothing is tried without a proxy, of rows that are not all in memory, or of a test that
     reads all of them.
     """
-    n_rows = len(decider.parts.stored)
-    if (
-        decider.parts.prepared is None
-        or not decider.test.reads.a_part
-        or not decider.row_source.complete
-        or n_rows < _FEW_ROWS
-    ):
+    n_rows, prepared, all_there = len(decider.parts.stored), decider.parts.prepared, decider.row_source.complete
+    if prepared is None or not decider.test.reads.a_part or not all_there or n_rows < _FEW_ROWS:
         return None
-    chain, theta = Chain(decider, np.random.default_rng(0)), decider.parts.prepared.draws[0]
+    chain, theta = Chain(decider, np.random.default_rng(0)), prepared.draws[0]
     read: list[int] = []
     accepted: list[float] = []
     while len(read) < _TRIED and sum(read) < _PASSES * n_rows:
@@ -94,9 +89,8 @@ def _of_batches(decider: Decider, read: float) -> list[Finding]:
 
 
 def _rate_of_leaving(decider: Decider) -> float:
-    """Return how often a state of the posterior is left for a draw of the surrogate.
+    """Return how often a state of the posterior is left for a draw of the surrogate; 1 where that is not known.
 
-    1 for moves on no surrogate, and where the rows that are read are too noisy to tell.
     The posterior is known at draws of the surrogate that were moved away from its centre, each weighted by its density
     over that of such a draw.  Of very many rows some are read.
     """

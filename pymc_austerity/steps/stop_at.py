@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Mapping
 from multiprocessing import active_children
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -24,15 +24,6 @@ _PATIENCE = 2.0
 _MOST_ENTRIES = 1_000
 
 
-class SampledPoint(Protocol):
-    """What PyMC tells a callback of a draw."""
-
-    chain: int
-    draw_idx: int
-    tuning: bool
-    point: Mapping[str, np.ndarray]
-
-
 class StopAt:
     """The callback that `stop_at` returns."""
 
@@ -48,8 +39,8 @@ class StopAt:
         self._due = _FIRST
         self._together = 0
 
-    def __call__(self, trace: Any, draw: SampledPoint) -> None:
-        """Follow a draw of a chain, and interrupt the run after the last one that is wanted."""
+    def __call__(self, trace: Any, draw: Any) -> None:
+        """Follow a draw of a chain as PyMC tells it, and interrupt the run after the last one that is wanted."""
         here, now = draw.chain, time.monotonic()
         if here in self._began and draw.draw_idx == 0:  # of another run
             self._begin()
