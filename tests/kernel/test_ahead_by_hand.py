@@ -59,12 +59,6 @@ def test_blocks_double_up_to_sixty_four(hours):
     assert walk.made[:8] == [1, 2, 4, 8, 16, 32, 64, 64]
 
 
-def test_beside_others_every_draw_is_asked_for():
-    walk = Walk()
-    follow(20, walk, alone=False)
-    assert walk.made == [1] * 20
-
-
 def moved_at(*times):
     return lambda made_ahead, k, theta: theta + 0.1 * (k in times)
 

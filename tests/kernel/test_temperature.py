@@ -13,8 +13,6 @@ from pymc_austerity.kernel.temperature import as_schedule
 N = 400
 STEPS = {
     "ExactMH": lambda **kwargs: pma.ExactMH(proxy=None, **kwargs),
-    "ExactBarker": lambda **kwargs: pma.ExactMH(proxy=None, test=pma.ExactBarker(), **kwargs),
-    "MHSubLhd": lambda **kwargs: pma.MHSubLhd(proxy=None, bound="scan", **kwargs),
     "MinibatchBarker": lambda **kwargs: pma.MinibatchBarker(proxy=None, **kwargs),
 }
 

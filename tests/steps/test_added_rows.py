@@ -46,40 +46,23 @@ def step_of_half(request):
         return getattr(pma, request.param)(progressbar=False), model, x, y
 
 
-@pytest.mark.parametrize("step", ["PenaltyMH", "MHSS"])
-def test_doubling_five_times_is_a_fit_of_everything(step):
+def test_doubling_five_times_is_a_fit_of_everything():
     """Means and sds are those of a step that was built on all rows, within Monte Carlo error."""
     x, y = table(N * 2**DOUBLINGS, seed=5)
     kept, found = [], {}
     with logistic(x[:N], y[:N]) as model:
-        growing = getattr(pma, step)(progressbar=False)
+        growing = pma.PenaltyMH(progressbar=False)
         for k in range(1, DOUBLINGS + 1):
             before, n = growing.decider.parts.prepared.kept.psi, N * 2**k
             decider = grown(growing, model, x[:n], y[:n])
             kept.append(np.array_equal(before, decider.parts.prepared.kept.psi))
-        for name, built in {"grown": growing, "anew": getattr(pma, step)(progressbar=False)}.items():
+        for name, built in {"grown": growing, "anew": pma.PenaltyMH(progressbar=False)}.items():
             idata = pm.sample(6_000, tune=300, step=built, random_seed=3, **RUN)
             found[name] = idata["posterior"]["b"].to_numpy().reshape(-1, 3)
     assert sum(kept) >= 3
     sd = found["anew"].std(axis=0)
     assert np.abs(found["grown"].mean(axis=0) - found["anew"].mean(axis=0)).max() < 0.08 * sd.max()
     np.testing.assert_allclose(found["grown"].std(axis=0), sd, rtol=0.06)
-
-
-def test_new_rows_alone_are_passed_over(step_of_half, monkeypatch):
-    """Of the first rows a pass sees those that are weighed or bounded again, and the sample for averages."""
-    step, model, x, y = step_of_half
-    seen = []
-    evaluate = FullPass.__call__
-    monkeypatch.setattr(
-        FullPass,
-        "__call__",
-        lambda self, psi, fixed, rows, **k: seen.append(rows) or evaluate(self, psi, fixed, rows, **k),
-    )
-    decider = grown(step, model, x, y)
-    assert isinstance(seen[0], GrownRows)
-    assert seen[0].n_known == N
-    assert type(decider.parts.stored) is Rows  # what was known is not held any more
 
 
 def known_and_true(step, model, x, y):
@@ -111,8 +94,19 @@ def agree(pairs):
     return all(np.allclose(found, true, rtol=1e-4, atol=1e-7 * np.abs(true).max()) for found, true in pairs)
 
 
-def test_what_is_kept_is_what_all_rows_say(step_of_half):
+def test_what_is_kept_is_what_all_rows_say(step_of_half, monkeypatch):
+    """And of the first rows a pass sees those alone that are weighed or bounded again, and the sample for averages."""
+    seen, evaluate = [], FullPass.__call__
+
+    def noted(self, psi, fixed, rows, **options):
+        seen.append(rows)
+        return evaluate(self, psi, fixed, rows, **options)
+
+    monkeypatch.setattr(FullPass, "__call__", noted)
     assert agree(known_and_true(*step_of_half))
+    assert isinstance(seen[0], GrownRows)
+    assert seen[0].n_known == N
+    assert type(step_of_half[0].decider.parts.stored) is Rows  # what was known is not held any more
 
 
 @pytest.mark.parametrize("planted", ["sums", "weights"])

@@ -9,7 +9,6 @@ import numpy as np
 import pymc as pm
 import pytest
 from pymc.exceptions import SamplingError
-from scipy import stats
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance.decision import OUT_OF_REACH
@@ -19,7 +18,7 @@ from pymc_austerity.diagnostics.spot_check import evaluate_pair
 from pymc_austerity.kernel import Chain
 from pymc_austerity.kernel.chain import draw_start
 from pymc_austerity.likelihood import read_model
-from pymc_austerity.rows import Reservoir, Rows
+from pymc_austerity.rows import Reservoir
 from pymc_austerity.steps.pooled import open_table
 from pymc_austerity.steps.process import stopped_chain
 
@@ -95,22 +94,13 @@ def truth():
     return draw(model, step, 4_000)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    pa, ds = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.dataset")
-    folder = tmp_path_factory.mktemp("rows")
-    year = pa.array(np.arange(N) // 500)
-    ds.write_dataset(
-        pa.table({**ROWS, "year": year}), folder, format="parquet", partitioning=["year"], partitioning_flavor="hive",
-        max_rows_per_file=200, max_rows_per_group=90,
-    )  # fmt: skip
-    return folder
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [pma.PenaltyMH, pma.MinibatchBarker])
-def test_the_posterior_from_parquet_is_that_of_all_rows(folder, truth, kind):
-    step = built(blocks(folder, pool=1_600_000), kind)
+def test_the_posterior_from_parquet_is_that_of_all_rows(tmp_path, truth):
+    pa, ds = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.dataset")
+    table = pa.table({**ROWS, "year": pa.array(np.arange(N) // 500)})
+    options = {"format": "parquet", "partitioning": ["year"], "partitioning_flavor": "hive"}
+    ds.write_dataset(table, tmp_path, max_rows_per_file=200, max_rows_per_group=90, **options)
+    step = built(blocks(tmp_path, pool=1_600_000))
     idata = draw(SAMPLE, step, 2_000)
     found = pma.compare({"blocks": idata, "all rows": truth}, reference="all rows", level=0.001)
     assert (found["differs"] == "").all(), found.to_string()
@@ -195,8 +185,6 @@ def test_a_run_is_judged_on_the_rows_of_the_pool(step):
     other["sample_stats"]["data_digest"] = idata["sample_stats"]["data_digest"] + 2
     with pytest.raises(ValueError, match="made with other rows than those of the step or of data="):
         pma.reliability(other, SAMPLE, step=step)
-    with pytest.raises(ValueError, match="made with other data than those of 'a'"):
-        pma.compare({"a": idata, "b": other}, reference="a")
     usage = pma.data_usage(idata)
     assert usage["total_rows"] == N
     assert usage["setup_passes"] > 2
@@ -227,14 +215,12 @@ REFUSED = {
     "MHSubLhd": (pma.MHSubLhd, {}, "does not go with MHSubLhd.*rows drawn without replacement"),
     "ExactMH": (pma.ExactMH, {}, "does not go with ExactMH.*every decision reads all rows"),
     "MinibatchMH": (pma.MinibatchMH, {"batch_size": 50}, "does not go with MinibatchMH.*reads all rows"),
-    "a function of all rows": (
-        pma.MHSS,
-        {"bound": lambda *region: np.ones(N)},
-        "the rows of data= are never all there",
-    ),
+    "GroupMH": (pma.GroupMH, {}, "data= does not go with GroupMH.*Sort the table by group.*memory map"),
+    "a bound": (pma.MHSS, {"bound": lambda *region: np.ones(N)}, "the rows of data= are never all there"),
     "Langevin": (pma.PenaltyMH, {"proposal": pma.Langevin()}, "proposal=Langevin.*reads rows in a way of its own"),
     "no proxy": (pma.PenaltyMH, {"proxy": None}, "data= needs a proxy"),
     "third order": (pma.PenaltyMH, {"proxy": pma.Taylor(3)}, "first and second order"),
+    "another step": (pma.PenaltyMH, {"vars": [SAMPLE["beta"]]}, r"\['level'\] are left to others"),
 }
 
 
@@ -242,6 +228,13 @@ REFUSED = {
 def test_what_cannot_do_with_rows_drawn_beforehand_is_refused(kind, options, message):
     with pytest.raises(ValueError, match=message):
         built(blocks(), kind, **options)
+
+
+def test_data_that_are_written_into_the_model_are_refused():
+    with pm.Model():
+        pm.Bernoulli("seen", logit_p=pm.Normal("level"), observed=ROWS["seen"])
+        with pytest.raises(ValueError, match="is written into the model.*pm.Data"):
+            pma.PenaltyMH(data=blocks(), progressbar=False)
 
 
 def test_a_likelihood_that_sums_determine_is_refused_for_mhss():
@@ -272,25 +265,6 @@ def test_mhss_draws_from_a_pool_what_it_draws_from_all_rows(exact, truth):
 
 
 @pytest.mark.slow
-def test_the_pool_of_mhss_is_drawn_by_its_bounds(exact):
-    pool, arrays = exact.decider.row_source.pool, exact.decider.parts.stored.arrays
-    order = [[(c.ndim, c.dtype.kind) for c in arrays].index(kind) for kind in ((2, "f"), (1, "i"))]
-    X, seen = (arrays[k] for k in order)
-    number = {(w, x, s): i for i, (w, x, s) in enumerate(zip(ROWS["when"], ROWS["x"], ROWS["seen"]))}
-    rows = np.array([number[w, x, s] for (w, x), s in zip(X[:], seen)])[pool.always.size :]
-    size = np.zeros(N)
-    size[rows] = pool.size[pool.always.size :]
-    counts = np.bincount(rows, minlength=N)
-    assert pool.total >= size.sum() * (1 - 1e-9)
-    expected = rows.size * size / pool.total
-    common = expected > 5
-    assert expected[common].sum() > 0.9 * rows.size
-    statistic = ((counts - expected)[common] ** 2 / expected[common]).sum()
-    assert stats.chi2.sf(statistic, common.sum()) > 1e-4
-    assert stats.chi2.sf(((counts - rows.size / N) ** 2 / (rows.size / N)).sum(), N - 1) < 1e-10  # uniform rows
-
-
-@pytest.mark.slow
 def test_a_point_beyond_the_bounds_ends_a_run_on_a_pool(exact, caplog):
     chain = Chain(exact.decider, np.random.default_rng(0))
     centre, spread = exact.decider.parts.prepared.normal.centre, np.diag(exact.decider.parts.prepared.normal.factor)
@@ -298,29 +272,6 @@ def test_a_point_beyond_the_bounds_ends_a_run_on_a_pool(exact, caplog):
     assert outcome.status == OUT_OF_REACH
     with pytest.raises(SamplingError, match="so far out that the bounds on the rows do not hold"):
         stopped_chain({}, outcome, 0, False, "")
-
-
-def test_groups_are_refused_with_what_to_do():
-    with pytest.raises(ValueError, match=r"data= does not go with GroupMH.*Sort the table by group.*memory map"):
-        built(blocks(), pma.GroupMH)
-
-
-def test_what_are_no_blocks_is_refused():
-    with pytest.raises(TypeError, match="must be pymc_austerity.Blocks"):
-        built(ROWS)
-
-
-def test_variables_that_rows_read_are_not_left_to_other_steps():
-    with pytest.raises(ValueError, match=r"\['level'\] are left to others"):
-        built(blocks(), vars=[SAMPLE["beta"]])
-
-
-def test_data_that_are_written_into_the_model_are_refused():
-    with pm.Model():
-        level = pm.Normal("level")
-        pm.Bernoulli("seen", logit_p=level, observed=ROWS["seen"])
-        with pytest.raises(ValueError, match="is written into the model.*pm.Data"):
-            pma.PenaltyMH(data=blocks(), progressbar=False)
 
 
 def grouped(index):
@@ -342,15 +293,6 @@ def test_a_group_that_the_model_does_not_have_is_named(bad):
     index[201] = bad
     with pytest.raises(ValueError, match=rf"the arrays, row 201: g is {bad}, and effect has 3 entries"):
         list(grouped(index).pieces())
-
-
-def test_rows_in_memory_answer_as_a_table_does():
-    rows = Rows((ROWS["when"], ROWS["seen"]))
-    assert [len(piece) for piece in rows.pieces()] == [N]
-    some, everything = rows.samples([np.array([5, 3]), None])
-    assert np.array_equal(some.arrays[0], ROWS["when"][[3, 5]])
-    assert everything is rows
-    assert rows.reading_passes == 0
 
 
 def test_chains_of_mhss_begin_where_rows_of_the_pool_decide():

@@ -22,12 +22,12 @@ def rows(seed, slope=1.0, n=N):
     return x, (rng.random(n) < expit(slope * x)).astype(int)
 
 
-def built(step, **options):
-    """Return a model that holds the user's array, the step, and the array."""
+def built():
+    """Return a model that holds the user's array, a step, and the array."""
     x, y = rows(1)
     with pm.Model() as model:
         pm.Bernoulli("o", logit_p=pm.Normal("b", 0, 10) * x, observed=y)
-        return model, getattr(pma, step)(progressbar=False, **options), x
+        return model, pma.ExactMH(proxy=None, progressbar=False), x
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +51,8 @@ def with_other_data(contained):
     pm.set_data({"x": x, "y": y}, model=model)
 
 
-@pytest.mark.parametrize(("step", "options"), [("PenaltyMH", {}), ("MHSS", {}), ("ExactMH", {"proxy": None})])
-def test_a_step_refuses_an_array_that_was_changed_in_place(step, options):
-    model, step, x = built(step, **options)
+def test_a_step_refuses_an_array_that_was_changed_in_place():
+    model, step, x = built()
     x *= 2
     with (
         model,
@@ -67,7 +66,7 @@ def test_a_step_refuses_an_array_that_was_changed_in_place(step, options):
 
 
 def test_a_forked_chain_says_so_first_and_last(monkeypatch, caplog):
-    model, step, x = built("ExactMH", proxy=None)
+    model, step, x = built()
     x *= 2
     with model, pytest.raises(ParallelSamplingError, match=r"'o' was changed in place.*which the step follows\.$"):
         pm.sample(10, tune=10, step=step, **{**SETTINGS, "cores": 2, "mp_ctx": "fork"})
@@ -78,20 +77,14 @@ def test_a_forked_chain_says_so_first_and_last(monkeypatch, caplog):
 
 
 def test_a_process_that_is_started_afresh_gets_the_data_of_now(with_other_data):
-    _, step, _ = with_other_data
+    _, step, idata = with_other_data
     known = step.model_key
+    assert (idata["sample_stats"]["model_digest"] == known.model).all()
+    assert (idata["sample_stats"]["data_digest"] == known.data).all()
     state = step.__getstate__()
     assert state["model_key"] != known
     np.testing.assert_array_equal(state["decider"].parts.stored.arrays[1], step.decider.parts.stored.arrays[1])
     assert state["decider"].parts.prepared.expansion.centre[0] < -0.5
-
-
-def test_draws_say_which_data_they_belong_to(contained):
-    _, step, idata = contained
-    step.follow_data()
-    stats = idata["sample_stats"]
-    assert (stats["model_digest"] == step.model_key.model).all()
-    assert (stats["data_digest"] == step.model_key.data).all()
 
 
 def test_a_verdict_on_draws_of_other_data_is_refused(with_other_data):
@@ -100,38 +93,17 @@ def test_a_verdict_on_draws_of_other_data_is_refused(with_other_data):
         pma.reliability(idata, model, step=step)
 
 
-@pytest.mark.parametrize("judge", [pma.reliability, pma.loo])
-def test_draws_of_a_model_with_other_variables_are_refused(contained, judge):
-    _, _, idata = contained
+def test_a_verdict_on_draws_of_another_model_is_refused(contained):
+    _, step, idata = contained
     with pm.Model() as other:
         pm.Normal("o", pm.Normal("centre"), 1, observed=np.zeros(300))
     with pytest.raises(ValueError, match=r"it holds draws of \['b'\], and the model has .* \['centre'\]"):
-        judge(idata, other)
-
-
-def test_a_verdict_on_draws_of_another_model_is_refused(contained):
-    _, step, idata = contained
+        pma.reliability(idata, other)
     with pm.Model() as other:
         data = [pm.Data(name, values) for name, values in zip("xy", rows(1))]
         pm.Bernoulli("o", logit_p=pm.Normal("b", 0, 2) * data[0], observed=data[1])
     with pytest.raises(ValueError, match="made with another model"):
         pma.reliability(idata, other, step=step)
-
-
-def test_draws_from_elsewhere_are_not_trusted(contained):
-    model, step, idata = contained
-    right, found = idata["posterior"]["b"], {}
-    for name, values in {"right": right, "shifted": right + right.std(), "other": -right, "still": 0 * right}.items():
-        judged = deepcopy(idata)
-        judged["posterior"]["b"] = right.copy(data=values)
-        found[name] = pma.reliability(judged, model, step=step, n_states=40)
-    assert {name: report.verdict for name, report in found.items()} == {
-        "right": "trust",
-        "shifted": "do not trust",
-        "other": "do not trust",
-        "still": "do not trust",
-    }
-    assert {"location", "scale", "log posterior", "record"} <= set(found["right"].checks.index)
 
 
 def test_runs_on_other_data_are_not_compared(contained):
@@ -158,54 +130,35 @@ def test_a_chain_does_not_go_on_with_other_data(contained):
     step.sampling_state = state
 
 
-@pytest.mark.parametrize("n", [1, 0])
-@pytest.mark.parametrize("step", ["PenaltyMH", "ExactMH"])
-def test_one_row_that_is_left_is_read_and_none_is_refused(step, n):
+def test_one_row_that_is_left_is_read_and_none_is_refused():
     with pm.Model():
         data = pm.Data("y", np.random.default_rng(1).normal(size=N))
         pm.Normal("o", pm.Normal("b", 0, 1), 1, observed=data)
-        step = getattr(pma, step)(proxy=None, progressbar=False)
-        pm.set_data({"y": np.full(n, 1.0)})
-        if not n:
-            with pytest.raises(ValueError, match="Data array 'y' of 'o' has no rows left"):
-                step.start_chain(np.random.default_rng(1))
-            return
+        step = pma.PenaltyMH(proxy=None, progressbar=False)
+        pm.set_data({"y": np.zeros(0)})
+        with pytest.raises(ValueError, match="Data array 'y' of 'o' has no rows left"):
+            step.start_chain(np.random.default_rng(1))
+        pm.set_data({"y": np.ones(1)})
         idata = pm.sample(1_000, tune=200, step=step, **SETTINGS)
     assert (idata["sample_stats"]["n_rows"] == 1).all()
     assert abs(float(idata["posterior"]["b"].mean()) - 0.5) < 0.2  # N(1/2, 1/2)
     assert abs(float(idata["posterior"]["b"].var()) - 0.5) < 0.2
 
 
-@pytest.fixture(scope="module")
-def field():
+def test_other_factors_are_taken_up_or_refused():
     pairs = np.array([(i, j) for i in range(6) for j in range(i)])
     with pm.Model() as model:
         x = pm.Bernoulli("x", 0.5, shape=6)
         t, ix = pm.Data("t", np.random.default_rng(1).normal(size=(15, 2, 2))), pm.Data("ix", pairs)
         pm.Potential("f", t[pt.arange(t.shape[0]), x[ix[:, 0]], x[ix[:, 1]]])
-        return model, pma.ApproxGibbs([x], factors=pairs, batch_size=5), pairs
-
-
-def test_other_factors_are_taken_up(field):
-    model, step, _ = field
+        step, rng = pma.ApproxGibbs([x], factors=pairs, batch_size=5), np.random.default_rng(1)
     values = np.random.default_rng(2).normal(size=(15, 2, 2))
     pm.set_data({"t": values}, model=model)
-    step.start_chain(np.random.default_rng(1))
+    step.start_chain(rng)
     assert any(np.array_equal(a, values) for a in step._rows.arrays)
-
-
-def test_another_number_of_factors_is_refused(field):
-    model, step, pairs = field
     pm.set_data({"t": np.ones((4, 2, 2)), "ix": pairs[:4]}, model=model)
     with pytest.raises(ValueError, match="now have 4 factors, and the table .* has 15"):
-        step.start_chain(np.random.default_rng(1))
-    pm.set_data({"t": np.ones((15, 2, 2)), "ix": pairs}, model=model)
-    step.start_chain(np.random.default_rng(1))
-
-
-def test_factors_of_other_variables_are_refused(field):
-    model, step, pairs = field
-    pm.set_data({"t": np.random.default_rng(3).normal(size=(15, 2, 2)), "ix": pairs[::-1]}, model=model)
+        step.start_chain(rng)
+    pm.set_data({"t": values, "ix": pairs[::-1]}, model=model)
     with pytest.raises(ValueError, match="does not say it contains"):
-        step.start_chain(np.random.default_rng(1))
-    pm.set_data({"ix": pairs}, model=model)
+        step.start_chain(rng)

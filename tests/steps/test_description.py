@@ -43,32 +43,42 @@ def effects():
 NOISE = "the noise of a batch is taken for normal"
 
 
+def annealed():
+    return pma.PenaltyMH(proxy=None, temperature=pma.Annealing(start=5, steps=500))
+
+
 @pytest.mark.parametrize(
-    ("model", "make", "said"),
+    ("make", "said", "tune"),
     [
-        (slopes, pma.PenaltyMH, f"PenaltyMH(intercept, b): approximate ({NOISE}), about 200 of 4,000 rows a draw"),
-        (slopes, pma.MHSS, "MHSS(intercept, b): exact, about "),
-        (slopes, pma.ExactMH, "ExactMH(intercept, b): exact, reads all 4,000 rows a draw"),
-        (slopes, lambda: pma.PenaltyMH(thin=10), "about 2,000 of 4,000 rows a draw"),
-        (slopes, lambda: pma.PenaltyMH(proxy=None), "200 or more of 4,000 rows a draw"),
-        (effects, pma.GroupMH, "GroupMH(scale, effect): exact, about "),
+        (pma.PenaltyMH, f"PenaltyMH(intercept, b): approximate ({NOISE}), about 200 of 4,000 rows a draw", 300),
+        (lambda: pma.ExactMH(proxy=None), "ExactMH(intercept, b): exact, reads all 4,000 rows a draw", None),
+        (lambda: pma.PenaltyMH(thin=10), "about 2,000 of 4,000 rows a draw", 300),
+        (annealed, "200 or more of 4,000 rows a draw", None),
     ],
 )
-def test_a_step_says_what_it_is(model, make, said):
-    """Name, variables, exact or how not, and rows a draw, in 80 columns; a pickled step says the same."""
-    with model():
+def test_a_step_says_what_it_is_and_how_long_it_is_tuned(make, said, tune):
+    """Name, variables, exact or how not, and rows a draw, in 80 columns.
+
+    Moves on a surrogate are tuned in 300 draws; random walks, and temperatures that fall, take PyMC's number.
+    """
+    with slopes():
         step = make()
     shown = repr(step)
     assert said in " ".join(shown.split())
     assert max(map(len, shown.splitlines())) <= 80
+    assert step.default_tune_steps == tune
 
 
-def test_moves_of_groups_that_may_read_all_rows():
-    """Where the bounds do not reach as far as some moves go, a draw reads so many rows or more."""
+def test_moves_of_groups_by_bounds():
+    """They are exact; where the bounds do not reach as far as some moves go, a draw reads so many rows or more."""
     with effects():
-        decider = pma.MHSS(progressbar=False).decider
+        step = pma.MHSS(progressbar=False)
+    decider = step.decider
+    assert repr(step).startswith("MHSS(scale, effect): exact, about ")
+    assert decider.parts.bounded
     expected, may_read_more = expected_rows(decider)
     assert not may_read_more
+    assert 0 < step.predicted_rows < decider.n_rows
     costs = decider.prepared.costs._replace(drawn=np.inf)
     beyond = replace(decider, prepared=decider.prepared._replace(costs=costs))
     assert expected_rows(beyond) == (expected, True)
@@ -78,7 +88,7 @@ def test_distinct_rows_are_called_so():
     with pm.Model():
         p = pm.Beta("p", 1, 1)
         pm.Bernoulli("y", p, observed=np.arange(5_000) % 4 == 0)
-        assert "reads all 2 distinct rows a draw" in repr(pma.ExactMH())
+        assert "reads all 2 distinct rows a draw" in repr(pma.ExactMH(proxy=None))
 
 
 def test_gibbs_says_what_it_is():
@@ -117,20 +127,6 @@ def test_many_variables_are_counted():
             pm.HalfNormal(f"b{k}")
     shown = describe_step("MHSS", model.value_vars, "", "reads all 9 rows")
     assert shown == "MHSS(b0, b1, b2, b3, b4, b5, 3 more): exact, reads all 9 rows"
-
-
-@pytest.mark.parametrize(
-    ("make", "tune"),
-    [
-        (pma.PenaltyMH, 300),
-        (lambda: pma.PenaltyMH(proxy=None), None),
-        (lambda: pma.PenaltyMH(temperature=pma.Annealing(start=5, steps=500)), None),
-    ],
-)
-def test_what_is_asked_where_tune_is_left_out(make, tune):
-    """Moves on a surrogate are tuned in 300 draws; random walks, and temperatures that fall, take PyMC's number."""
-    with slopes():
-        assert make().default_tune_steps == tune
 
 
 @pytest.mark.skipif(version("pymc") < "6", reason="PyMC 5 does not ask")

@@ -6,15 +6,11 @@ import pickle
 import numpy as np
 import pymc as pm
 import pytest
-from decisions import decisions
-from scipy.special import expit
 from toy import AnyTest, Toggle, shift_model
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance.all_rows import Exact
-from pymc_austerity.acceptance.decision_error import acceptance_error
 from pymc_austerity.acceptance.sequential import SequentialT
-from pymc_austerity.demo import rand_health_insurance, regression
 from pymc_austerity.diagnostics.judged_decisions import decision_remedy
 from pymc_austerity.diagnostics.results import group
 from pymc_austerity.diagnostics.trial import collect
@@ -43,11 +39,10 @@ def _stats(idata, name, warmup=False):
 # Trial chains
 
 
-@pytest.mark.parametrize("test", [Exact(), SequentialT(0.2, 50)], ids=["all-rows", "sequential"])
-def test_trial_notes_log_ratio_and_noise_of_all_rows(test):
+def test_trial_notes_log_ratio_and_noise_of_all_rows():
     values = np.random.default_rng(2).gamma(2.0, size=2_000)
     values = values - values.mean() + 0.3 / values.size
-    step = AnyTest(test, proposal=Toggle(), model=shift_model(values), rng=1)
+    step = AnyTest(SequentialT(0.2, 50), proposal=Toggle(), model=shift_model(values), rng=1)
     before = step.chain.looks
     trial, theta, rows_read = collect(step.chain, np.zeros(1), np.empty(0), 200)
     log_ratio, noise = values.sum() - 0.5, values.std() * 2_000 / np.sqrt(1_999)
@@ -177,12 +172,6 @@ def test_pickled_step_designs_alike(step):
     assert found[0][2] is not None
 
 
-def test_settings_by_hand_report_nothing_more(model):
-    step = pma.ApproxMH(proxy=None, model=model, epsilon=0.05, alpha=0.8)
-    assert "epsilon" not in step.stats_dtypes_shapes
-    assert step.test == SequentialT(0.05, 500, alpha=0.8)
-
-
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -195,54 +184,3 @@ def test_settings_by_hand_report_nothing_more(model):
 def test_contradictions_are_refused_before_sampling(model, arguments, told):
     with pytest.raises((TypeError, ValueError), match=told):
         pma.ApproxMH(proxy=None, model=model, **arguments)
-
-
-# A real trial: the RAND Health Insurance Experiment, 20,190 rows, ten parameters
-
-
-@pytest.fixture(scope="module")
-def insurance():
-    X, y = rand_health_insurance()
-    step = pma.ExactMH(proxy=None, model=regression(X, y))
-    pairs = pma.run_trial(step, n_pairs=400, tune=1_500)
-    halves = [pma.Trial(pairs.log_ratio[h], pairs.noise_sd[h], pairs.n_rows) for h in (slice(200), slice(200, None))]
-    return X, y, halves
-
-
-@pytest.mark.slow
-def test_a_design_meets_its_tolerance_on_fresh_pairs(insurance):
-    _, _, (trial, fresh) = insurance
-    sizes, tolerance = [200, 500, 2_000], 0.01
-    average = pma.design_test(trial, tolerance=tolerance, batch_sizes=sizes)
-    worst = pma.design_test(trial, tolerance=tolerance, kind="worst-case", batch_sizes=sizes)
-    (error, share), (error_worst, share_worst) = (pma.evaluate_test(fresh, **d) for d in (average, worst))
-    assert 0.5 * tolerance < error < tolerance
-    assert error_worst < 0.3 * tolerance
-    assert share < share_worst - 0.05
-    # A trial of a chain with shorter steps is no guide.
-    easy = pma.Trial(trial.log_ratio / 4, trial.noise_sd / 4, trial.n_rows)
-    assert pma.evaluate_test(fresh, **pma.design_test(easy, tolerance=tolerance, batch_sizes=sizes))[0] > 2 * tolerance
-
-
-@pytest.mark.slow
-def test_decisions_on_real_rows_err_as_analysed(insurance):
-    """Row terms of real moves, worked out here, decided by the compiled test many times."""
-    X, y, _ = insurance
-    Z = np.column_stack([np.ones(len(X)), ((X - X.mean()) / X.std()).to_numpy()])
-    beta = np.zeros(Z.shape[1])
-    for _ in range(8):  # Newton's method
-        p = expit(Z @ beta)
-        beta += np.linalg.solve((Z.T * (p * (1 - p))) @ Z, Z.T @ (y - p))
-    factor = np.linalg.cholesky(np.linalg.inv((Z.T * (p * (1 - p))) @ Z))
-    rng, n_tests, settings = np.random.default_rng(7), 2_500, {"epsilon": 0.05, "batch_size": 500, "alpha": 0.6}
-    test = pma.analyse_test(len(y), **settings)
-    for _ in range(3):
-        start, move = rng.normal(size=(2, beta.size))
-        old, new = (Z @ (beta + factor @ (start + s * move)) for s in (0.0, 0.75))
-        terms = np.where(y == 1, np.log(expit(new)) - np.log(expit(old)), np.log(expit(-new)) - np.log(expit(-old)))
-        ratio, noise = terms.sum(), terms.std() * len(y) / np.sqrt(len(y) - 1)
-        (error,), (share,) = acceptance_error(test, [ratio], [noise])
-        accepted, rows = decisions(SequentialT(**settings), terms, ratio, n_tests, seed=9)
-        sd = np.sqrt(max(accepted.var(), 1 / n_tests) / n_tests)
-        assert abs(accepted.mean() - min(1, np.exp(ratio)) - error) < 4 * sd + 5e-3
-        assert abs(rows.mean() / len(y) - share) < 4 * rows.std() / len(y) / np.sqrt(n_tests) + 0.01

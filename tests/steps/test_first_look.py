@@ -48,29 +48,23 @@ def test_what_is_said(n_rows, accepted, reads, said, tried, monkeypatch, caplog)
     assert caplog.text == "" if said is None else said in caplog.text
 
 
-@pytest.mark.parametrize("rows", [pma.Uniform(), pma.Weighted()], ids=["uniform", "weighted"])
-def test_batches_that_hardly_ever_have_the_rows_that_matter_are_announced(rows, caplog):
+def test_batches_that_miss_the_rows_that_matter_are_announced(caplog):
     """The effect of an exposure is known from five rows."""
     rng = np.random.default_rng(2)
     x, exposed = rng.normal(size=N), 1.0 * (np.arange(N) < 5)
     with pm.Model():
         eta = pm.Normal("a", 0, 1) + pm.Normal("b", 0, 1) * x + pm.Normal("c", 0, 3) * exposed
         pm.Bernoulli("y", logit_p=eta, observed=rng.random(N) < 1 / (1 + np.exp(-x - 3 * exposed)))
-        pma.PenaltyMH(rows=rows, progressbar=False)
-    assert ("draws batches whose means are not normal" in caplog.text) == isinstance(rows, pma.Uniform)
-
-
-def bent_ridge():
-    """Return rows that tell a + exp(b) alone."""
-    y = np.random.default_rng(23).normal(0.5, 1, N)
-    with pm.Model() as model:
-        b = pm.Normal("b", 0, 1)
-        pm.Normal("y", pm.Normal("a", 0, 1) + pm.math.exp(b), 1, observed=y)
-    return model
+        pma.PenaltyMH(rows=pma.Uniform(), progressbar=False)
+    assert "draws batches whose means are not normal" in caplog.text
 
 
 def test_an_expansion_that_misses_the_posterior_is_announced(caplog):
-    with bent_ridge():
+    """Of rows that tell a + exp(b) alone."""
+    y = np.random.default_rng(23).normal(0.5, 1, N)
+    with pm.Model():
+        b = pm.Normal("b", 0, 1)
+        pm.Normal("y", pm.Normal("a", 0, 1) + pm.math.exp(b), 1, observed=y)
         pma.PenaltyMH(progressbar=False)
     assert "PenaltyMH will have few effective draws" in caplog.text
 
@@ -85,3 +79,4 @@ def test_an_expansion_that_meets_the_posterior_is_not(caplog):
             pm.Bernoulli("y", logit_p=eta - 5, observed=rng.random(n) < 1 / (1 + np.exp(5 - x)))
             pma.PenaltyMH(progressbar=False)
     assert "few effective draws" not in caplog.text
+    assert "draws batches" not in caplog.text

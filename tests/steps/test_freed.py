@@ -13,20 +13,14 @@ import pymc_austerity as pma
 from pymc_austerity.compile import graph_compiler
 
 N = 600
-BUILD = {
-    "PenaltyMH": pma.PenaltyMH,
-    "MHSS": pma.MHSS,
-    "ExactMH": lambda **o: pma.ExactMH(proxy=None, **o),
-    "GroupMH": pma.GroupMH,
-}
 
 
-def sampled(build, slope):
+def sampled(build):
     """Sample a model, and return weak references to what was made for it."""
     rng = np.random.default_rng(1)
     x, y, g = rng.normal(size=N), (rng.random(N) < 0.5).astype(float), rng.integers(0, 5, N)
     with pm.Model() as model:
-        b = pm.Normal("b", 0, slope)
+        b = pm.Normal("b", 0, 2.0)
         # Moves of groups take long to compile, so one step alone makes them.
         u = pm.Normal("u", 0, pm.HalfNormal("s"), shape=5)[g] if build is pma.GroupMH else 0.01 * g
         pm.Bernoulli("y", logit_p=b * x + u, observed=y)
@@ -44,9 +38,9 @@ def alive(made):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", BUILD)
-def test_models_steps_and_data_are_freed(name):
-    assert alive(sampled(BUILD[name], 2.0)) == []
+@pytest.mark.parametrize("step", [pma.PenaltyMH, pma.GroupMH])
+def test_models_steps_and_data_are_freed(step):
+    assert alive(sampled(step)) == []
 
 
 @pytest.mark.slow
@@ -57,7 +51,7 @@ def test_a_step_that_is_kept_would_be_seen():
         kept.append(pma.ExactMH(proxy=None, **options))
         return kept[0]
 
-    assert {"step", "chain", "decider"} <= set(alive(sampled(build, 2.0)))
+    assert {"step", "chain", "decider"} <= set(alive(sampled(build)))
 
 
 def compiled_functions():
@@ -79,7 +73,7 @@ def left_of_a_graph(scale):
     for _ in range(3):
         gc.collect()
     before = compiled_functions()
-    for k in range(3):
+    for k in range(2):
         build(scale + k)
     for _ in range(3):
         gc.collect()

@@ -39,9 +39,6 @@ def log_joint(states):
     return found
 
 
-LAW = special.softmax(log_joint(STATES))
-
-
 @pytest.fixture(scope="module")
 def field():
     with field_model() as model:
@@ -54,8 +51,8 @@ def reading(step, epsilon, batch_size):
     return step
 
 
-def sweeps(step, n, theta=None):
-    theta, draws, rows = np.zeros(D) if theta is None else theta, np.empty((n, D), int), 0
+def sweeps(step, n):
+    theta, draws, rows = np.zeros(D), np.empty((n, D), int), 0
     for i in range(n):
         outcome = step.sweep(theta, np.empty(0))
         theta, rows = outcome.theta, rows + outcome.n_rows
@@ -63,22 +60,10 @@ def sweeps(step, n, theta=None):
     return draws, rows / n / D
 
 
-def joint_z(draws):
-    """Distances of the probabilities of the 16 states of four variables from the truth."""
-    code, truth = draws[:, :4] @ [8, 4, 2, 1], np.bincount(STATES[:, :4] @ [8, 4, 2, 1], LAW)
-    return np.array([mean_z((code == s)[None].astype(float), p) for s, p in enumerate(truth) if p > 0.01])
-
-
-@pytest.mark.slow
-def test_all_factors_give_the_joint_law(field):
-    draws, rows = sweeps(reading(field, 0.0, 500), 20_000)
-    assert rows == 55
-    assert np.abs(joint_z(draws)).max() < MAX_Z
-
-
 def test_reading_in_batches_changes_nothing_when_all_are_read(field):
-    whole, _ = sweeps(reading(field, 0.0, 500), 300)
+    whole, rows = sweeps(reading(field, 0.0, 500), 300)
     batches, _ = sweeps(reading(field, 0.0, 7), 300)
+    assert rows == 55
     assert np.array_equal(whole, batches)
     assert np.ptp(whole, axis=0).all()
 
@@ -121,8 +106,6 @@ def test_factors_without_the_variable_are_caught(field):
             ones, p, _ = conditional(step, state, variable, 2_000)
             p_values.append(stats.binomtest(int(ones), 2_000, p).pvalue)
         assert min(p_values) < 1e-5
-        draws, _ = sweeps(step, 5_000)
-        assert np.abs(joint_z(draws)).max() > MAX_Z
     finally:
         step._incidence = right
 

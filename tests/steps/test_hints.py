@@ -1,16 +1,14 @@
 """What moves badly is warned of before sampling, and what one decision moves well is not."""
 
-import logging
 import re
-import warnings
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
 
-import pymc_austerity as pma
 from pymc_austerity.steps.description import (
+    mention_row_deterministics,
     warn_of_estimated_matrices,
     warn_of_indicators,
     warn_of_local_scales,
@@ -42,8 +40,7 @@ def with_rows(coefficients):
     return model
 
 
-@pytest.mark.parametrize("local", [half_cauchy, half_student])
-@pytest.mark.parametrize("written", [centred, not_centred])
+@pytest.mark.parametrize(("written", "local"), [(centred, half_cauchy), (not_centred, half_student)])
 def test_the_scales_of_a_horseshoe_are_warned_of(written, local):
     model = with_rows(lambda: written(local))
     with pytest.warns(UserWarning, match="'local' has a scale .* for each of 20 coefficients.*pm.NUTS"):
@@ -58,10 +55,7 @@ def test_the_scales_of_a_horseshoe_are_warned_of(written, local):
     ],
 )
 def test_other_scales_are_not_warned_of(coefficients):
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        warn_of_local_scales(with_rows(coefficients), "PenaltyMH")
-    assert [str(warning.message) for warning in said] == []
+    warn_of_local_scales(with_rows(coefficients), "PenaltyMH")  # warnings are errors here
 
 
 def factor(size=20):
@@ -96,10 +90,7 @@ def test_products_with_an_estimated_matrix_are_warned_of(coefficients):
     ids=["as what it is", "a matrix of data", "a network"],
 )
 def test_other_products_are_not_warned_of(coefficients):
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        warn_of_estimated_matrices(with_rows(coefficients), "PenaltyMH")
-    assert [str(warning.message) for warning in said] == []
+    warn_of_estimated_matrices(with_rows(coefficients), "PenaltyMH")
 
 
 def included(size=20):
@@ -107,8 +98,7 @@ def included(size=20):
 
 
 def said_of_indicators(caplog, model, variables=None):
-    with caplog.at_level(logging.WARNING, "pymc_austerity"):
-        warn_of_indicators(model, variables or model.value_vars, "PenaltyMH")
+    warn_of_indicators(model, variables or model.value_vars, "PenaltyMH")
     return caplog.messages
 
 
@@ -144,31 +134,35 @@ def effects(name, size, scale=None):
 def test_tables_with_effects_of_both_axes_are_warned_of(caplog, mean, warned):
     with pm.Model() as model:
         pm.Normal("y", mean(), 1, observed=np.zeros((20, 30)))
-    with caplog.at_level(logging.WARNING, "pymc_austerity"):
-        warn_of_tables(model, "PenaltyMH")
+    warn_of_tables(model, "PenaltyMH")
     said = r"'y' is a table of 20 x 30 .* a and b.* np.indices\(\(20, 30\)\).reshape\(2, -1\)"
     assert [bool(re.search(said, message)) for message in caplog.messages] == [True] * warned
 
 
-@pytest.mark.slow
-def test_what_the_warning_of_indicators_says(caplog):
-    """The random walk on all variables does not switch them in draws in which the steps of the remedies do."""
-    b = [0.06, 0.5, -0.5]
-    x = np.random.default_rng(5).normal(size=(1_500, 3))
-    y = x @ b + np.random.default_rng(6).normal(size=1_500)
+def said_of_deterministics(caplog, spelling, n=6_000):
+    x = np.arange(n) / n
+    with pm.Model(coords={"row": np.arange(n)}) as model:
+        b = pm.Normal("b", 0, 1)
+        mu = {
+            "constant": lambda: pm.Deterministic("mu", b * x),
+            "data": lambda: pm.Deterministic("mu", b * pm.Data("x", x, dims="row"), dims="row"),
+            "none": lambda: b * x,
+            "scalar": lambda: pm.Deterministic("half", b / 2) * x,
+        }[spelling]()
+        pm.Normal("y", mu, 1, observed=x)
+    with caplog.at_level("INFO", "pymc_austerity"):
+        mention_row_deterministics(model, n)
+    return caplog.messages
 
-    def switches(steps):
-        with pm.Model() as model:
-            z, b = included(3), pm.Normal("b", shape=3)
-            pm.Normal("y", x @ (z * b), 1.0, observed=y)
-            options = {"chains": 1, "random_seed": 3, "progressbar": False, "compute_convergence_checks": False}
-            run = pm.sample(400, tune=300, step=steps(model, z, b), **options)
-        return np.count_nonzero(np.diff(run.posterior["included"].values[0], axis=0))
 
-    alone = switches(lambda *_: pma.PenaltyMH(progressbar=False))
-    assert caplog.text.count("hardly ever switches") == 1
-    by_jumps = switches(lambda *_: pma.PenaltyMH(proposal=pma.ReversibleJump("b", "included"), progressbar=False))
-    beside = switches(lambda m, z, b: [pma.PenaltyMH([b], progressbar=False), pm.BinaryGibbsMetropolis([z])])
-    assert caplog.text.count("hardly ever switches") == 1
-    assert alone < beside
-    assert 5 * alone < by_jumps
+@pytest.mark.parametrize("spelling", ["constant", "data"])
+def test_a_value_a_row_is_mentioned_once(caplog, spelling):
+    (message,) = said_of_deterministics(caplog, spelling)
+    assert "mu has a value for each of 6,000 rows" in message
+    assert "48 kB" in message
+    assert "var_names=['b']" in message
+
+
+@pytest.mark.parametrize(("spelling", "n"), [("none", 6_000), ("scalar", 6_000), ("constant", 500)])
+def test_nothing_is_said_of_other_deterministics(caplog, spelling, n):
+    assert said_of_deterministics(caplog, spelling, n) == []

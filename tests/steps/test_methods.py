@@ -8,16 +8,17 @@ import sys
 import textwrap
 
 import arviz as az
-import cloudpickle
 import numpy as np
 import pandas as pd
 import pymc as pm
 import pytest
+import xarray as xr
 from evidence import MAX_Z, mean_z
 from pymc.exceptions import SamplingError
 from toy import Toggle, shift_model, walk
 
 import pymc_austerity as pma
+from pymc_austerity.diagnostics.results import group
 from pymc_austerity.steps import draw_statistics
 
 pytestmark = pytest.mark.contract
@@ -50,25 +51,14 @@ def test_sample_returns_what_pymc_returns(idata):
 
 
 def test_statistics_have_the_documented_names_and_types(idata):
-    found = {name: idata.sample_stats[name].dtype for name in idata.sample_stats}
-    assert found.pop("tuned").kind == "S"
-    assert found.pop("method").kind == "S"
-    assert found == {
-        "accepted": np.dtype(float),
-        "accept": np.dtype(float),
-        "n_rows": np.dtype(np.int64),
-        "n_stages": np.dtype(np.int64),
-        "full_data": np.dtype(bool),
-        "log_ratio": np.dtype(float),
-        "log_ratio_sd": np.dtype(float),
-        "scaling": np.dtype(float),
-        "threshold": np.dtype(float),
-        "total_rows": np.dtype(np.int64),
-        "setup_passes": np.dtype(float),
-        "data_digest": np.dtype(np.int64),
-        "model_digest": np.dtype(np.int64),
-        "setup_seconds": np.dtype(float),
+    of_type = {
+        "bool": "full_data",
+        "int64": "n_rows n_stages total_rows data_digest model_digest",
+        "float64": "accepted accept log_ratio log_ratio_sd scaling threshold setup_passes setup_seconds",
     }
+    found = {name: values.dtype for name, values in idata.sample_stats.items()}
+    assert [found.pop(name).kind for name in ("tuned", "method")] == ["S", "S"]
+    assert found == {name: np.dtype(kind) for kind, names in of_type.items() for name in names.split()}
 
 
 def test_statistics_describe_the_draws(idata):
@@ -111,16 +101,7 @@ def test_sampling_state_continues_bit_for_bit(model, step):
     assert len(np.unique(expected)) > 20
 
 
-def test_a_pickled_step_draws_what_the_step_draws(step):
-    copy, start = cloudpickle.loads(cloudpickle.dumps(step)), {"mu": np.array(0.5)}
-    drawn = []
-    for each in (step, copy):
-        each.start_chain(np.random.default_rng(7))
-        drawn.append(walk(each, start, 50)[0])
-    assert np.array_equal(*drawn)
-    assert len(np.unique(drawn[0])) > 5
-
-
+@pytest.mark.filterwarnings("ignore:The data type .* does not have a Zarr V3 specification")
 def test_what_was_sampled_survives_saving(idata, tmp_path):
     idata.to_netcdf(str(tmp_path / "run.nc"))
     loaded = az.from_netcdf(str(tmp_path / "run.nc"))
@@ -128,6 +109,9 @@ def test_what_was_sampled_survives_saving(idata, tmp_path):
         assert loaded.sample_stats[name].dtype == values.dtype
         np.testing.assert_array_equal(loaded.sample_stats[name], values)
     np.testing.assert_array_equal(loaded.posterior["mu"], idata.posterior["mu"])
+    stats = group(idata, "sample_stats")
+    stats.to_zarr(str(tmp_path / "run.zarr"), consolidated=False)
+    xr.testing.assert_equal(xr.open_zarr(str(tmp_path / "run.zarr"), consolidated=False).load(), stats)
     pd.testing.assert_series_equal(pma.data_usage(loaded), pma.data_usage(idata))
 
 
@@ -171,55 +155,34 @@ def test_progress_bar_is_drawn_by_pymc():
 # New data.
 
 
-def _regression():
-    """Build a line through data that ``pm.set_data`` can replace."""
+def test_set_data_is_honoured_by_the_same_step_and_by_a_new_one():
     x = np.random.default_rng(1).normal(size=300)
     with pm.Model() as model:
-        data, y = pm.Data("x", x), pm.Data("target", 2 * x)
-        slope = pm.Normal("slope", 0, 10)
-        pm.Normal("y", slope * data, 1, observed=y)
-    return model
+        pm.Normal("y", pm.Normal("slope", 0, 10) * pm.Data("x", x), 1, observed=pm.Data("target", 2 * x))
 
+    def sampled(step):
+        with model:
+            return pm.sample(300, tune=300, chains=1, step=step, **QUIET)
 
-def _slope(model, step):
-    with model:
-        return pm.sample(300, tune=300, chains=1, step=step, **QUIET)
-
-
-def test_set_data_is_honoured_by_the_same_step_and_by_a_new_one():
-    model = _regression()
-    same = pma.ApproxMH(proxy=None, model=model, batch_size=50)
-    first = _slope(model, same)
+    step = pma.ApproxMH(proxy=None, model=model, batch_size=50)
+    first = sampled(step)
     x = np.random.default_rng(2).normal(size=700)
     model.set_data("x", x)
     model.set_data("target", -3 * x)
-    again, new = _slope(model, same), _slope(model, pma.ApproxMH(proxy=None, model=model, batch_size=50))
+    again, new = sampled(step), sampled(pma.ApproxMH(proxy=None, model=model, batch_size=50))
     assert float(first.posterior["slope"].mean()) == pytest.approx(2, abs=0.3)
     assert float(again.posterior["slope"].mean()) == pytest.approx(-3, abs=0.3)
     assert np.array_equal(again.posterior["slope"], new.posterior["slope"])
     assert int(first.sample_stats["n_rows"].max()) == 300
     assert int(again.sample_stats["n_rows"].max()) == 700
-
-
-def test_set_data_of_different_lengths_is_refused():
-    model = _regression()
-    step = pma.ApproxMH(proxy=None, model=model)
     model.set_data("x", np.ones(10))
-    with pytest.raises(ValueError, match=r"differ in length.*300, .*'x'.*: 10.*one pm.set_data"):
+    with pytest.raises(ValueError, match=r"differ in length.*700, .*'x'.*: 10.*one pm.set_data"):
         step.start_chain(np.random.default_rng(0))
 
 
 # Beside other steps.
 
 GROUP = np.random.default_rng(4).normal(0.9, 3.0, size=60)
-
-
-def _switch_model():
-    with pm.Model() as model:
-        on = pm.Bernoulli("on", 0.5)
-        mu = pm.Normal("mu", 0, 1)
-        pm.Normal("y", mu + on, 3, observed=GROUP)
-    return model, on, mu
 
 
 def _exact_switch():
@@ -233,8 +196,10 @@ def _exact_switch():
 
 def _switch_z(step_class):
     """Distances of P(on) and E[mu] from the exact ones when the two variables have different steps."""
-    model, on, mu = _switch_model()
-    with model:
+    with pm.Model():
+        on = pm.Bernoulli("on", 0.5)
+        mu = pm.Normal("mu", 0, 1)
+        pm.Normal("y", mu + on, 3, observed=GROUP)
         steps = [step_class([mu], epsilon=0.001, batch_size=30), pm.BinaryGibbsMetropolis([on])]
         idata = pm.sample(3_000, tune=300, chains=2, step=steps, **QUIET)
     assert "n_rows" in idata.sample_stats
@@ -266,22 +231,12 @@ def test_a_stale_value_in_a_compound_step_is_caught():
     [
         ({"epsilon": 0.7}, ValueError, "epsilon=0.7.*between 0 and 0.5.*0.01"),
         ({"batch_size": 1}, ValueError, "batch_size=1 .*at least 2 rows.*500"),
-        ({"temperature": 0.0}, ValueError, "temperature=0.0.*positive"),
-        ({"proposal": "random walk"}, TypeError, "proposal='random walk' is not a proposal.*RandomWalk"),
         ({"proposal": pma.RandomWalk(scale=[1.0, 2.0])}, ValueError, r"shape \(2,\).* moves 1 number"),
-        ({"observed": "z"}, ValueError, r"observed=\['z'\].*Choose from y"),
     ],
 )
 def test_bad_arguments_are_refused_before_sampling(model, arguments, error, told):
     with pytest.raises(error, match=told):
         pma.ApproxMH(proxy=None, model=model, **arguments)
-
-
-def test_a_model_without_rows_is_refused():
-    with pm.Model() as model:
-        pm.Normal("x")
-    with pytest.raises(ValueError, match="no observed variable.*pm.NUTS"):
-        pma.ApproxMH(proxy=None, model=model)
 
 
 @pytest.mark.slow
@@ -316,16 +271,6 @@ def test_a_proposal_where_a_row_is_impossible_is_rejected(bounded_step):
     assert stat["n_rows"] == 50
 
 
-def test_no_row_is_read_without_prior_density():
-    with pm.Model() as model:
-        mu = pm.Normal("mu", 0, 1)
-        pm.Potential("no_ones", pm.math.log(1 - mu))
-        pm.Normal("y", mu, 1, observed=ROWS)
-    point, (stat,) = pma.ExactMH(proxy=None, model=model, proposal=Toggle(), rng=0).step({"mu": np.array(0.0)})
-    assert point["mu"] == 0
-    assert (stat["accepted"], stat["n_rows"], stat["log_ratio"]) == (False, 0, -np.inf)
-
-
 def test_an_impossible_first_point_is_shown(bounded_step):
     bounded_step.start_chain(np.random.default_rng(0))
     with pytest.raises(SamplingError, match=r"log-likelihood of row \d+ is not finite .*'mu'.*3.*initvals="):
@@ -358,45 +303,15 @@ def test_while_it_tunes_a_chain_that_stops_promises_no_draws(bounded_step, caplo
     assert "the draws so far are returned" not in caplog.text
 
 
-def test_the_same_model_samples_on_where_every_row_is_possible():
-    rows = np.append(np.random.default_rng(6).uniform(-0.3, 0.3, size=999), 0.45)
-    with _bounded_model(rows):
-        step = pma.ExactMH(proxy=None, proposal=pma.RandomWalk(scale=0.02))
-        idata = pm.sample(500, tune=0, chains=1, step=step, initvals={"mu": 0.0}, **QUIET)
-    assert idata.posterior["mu"].shape == (1, 500)
-    assert float(idata.posterior["mu"].min()) >= -0.05
-
-
-def test_an_unknown_argument_is_refused():
-    with (
-        _bounded_model(ROWS),
-        pytest.raises(TypeError, match=r"PenaltyMH has no argument target_accept=.*batch_size.*proposal="),
-    ):
-        pma.PenaltyMH(target_accept=0.9)
-
-
-def test_set_up_says_what_it_waited_for_and_for_how_long(capfd, caplog):
+def test_set_up_says_what_it_waited_for_and_for_how_long(caplog, monkeypatch):
+    """And shows no bar where it is told so, or PyMC is quiet."""
     caplog.set_level("INFO", logger="pymc_austerity")
-    with _bounded_model(np.linspace(-0.1, 0.1, 50)):
-        step = pma.ExactMH(proxy=None, proposal=pma.RandomWalk(scale=0.02))
-        quiet = pma.ExactMH(proxy=None, proposal=pma.RandomWalk(scale=0.02), progressbar=False)
-    phases = ["Reading the model", "Compiling the likelihood", "Learning from all rows"]
-    phases += ["Compiling the transition"]
-    for built in (step, quiet):
-        assert list(built.setup_seconds) == phases
-        assert all(seconds >= 0 for seconds in built.setup_seconds.values())
-    assert step.decider.parts.progressbar
-    assert not quiet.decider.parts.progressbar
-    assert re.search(r"ExactMH set up in \d+\.\d s \(reading the model \d+\.\d s, compiling", caplog.text)
-
-
-def test_set_up_is_quiet_where_pymc_is(caplog):
-    logger = logging.getLogger("pymc")
-    level = logger.level
-    try:
-        logger.setLevel(logging.ERROR)
+    phases = ["Reading the model", "Compiling the likelihood", "Learning from all rows", "Compiling the transition"]
+    for shown, level in ((True, logging.INFO), (False, logging.INFO), (True, logging.ERROR)):
+        monkeypatch.setattr(logging.getLogger("pymc"), "level", level)
         with _bounded_model(np.linspace(-0.1, 0.1, 50)):
-            step = pma.ExactMH(proxy=None, proposal=pma.RandomWalk(scale=0.02))
-    finally:
-        logger.setLevel(level)
-    assert not step.decider.parts.progressbar
+            step = pma.ExactMH(proxy=None, proposal=pma.RandomWalk(scale=0.02), progressbar=shown)
+        assert list(step.setup_seconds) == phases
+        assert all(seconds >= 0 for seconds in step.setup_seconds.values())
+        assert step.decider.parts.progressbar == (shown and level == logging.INFO)
+    assert re.search(r"ExactMH set up in \d+\.\d s \(reading the model \d+\.\d s, compiling", caplog.text)

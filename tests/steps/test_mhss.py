@@ -1,18 +1,14 @@
 """The step that is exact on less than a row a draw: its posterior, its reduction, its statistics and its refusals."""
 
-import pickle
-
 import numpy as np
 import pymc as pm
 import pytensor
 import pytest
 from evidence import MAX_Z, moment_z
-from pymc.distributions.transforms import ordered
 from pymc.exceptions import SamplingError
 
 import pymc_austerity as pma
 from pymc_austerity.bounds import chosen_bound
-from pymc_austerity.diagnostics.spot_check import evaluate_pair
 from pymc_austerity.steps import mhss
 
 # Three successes in forty trials: far enough from normal for the surrogate to be wrong.
@@ -69,6 +65,8 @@ def test_moments_are_the_posterior_s_not_the_surrogate_s(run):
     read, full = idata.sample_stats["n_rows"], idata.sample_stats["full_data"]
     assert 0 < float(read.mean()) < 10
     assert float(full.mean()) < 0.05  # beyond the radius
+    partial = float(read.where(~full).mean())
+    assert partial < 2 * step.predicted_rows < 8 * partial
 
 
 @pytest.mark.slow
@@ -94,26 +92,25 @@ def test_the_order_is_that_which_reads_less_where_it_pays(run, caplog):
 
 
 @pytest.mark.slow
-def test_third_order_and_long_bounds_of_ordinal_rows(monkeypatch, caplog):
-    """Rows that read θ through five numbers are not tried in third order, and long bounds are told of before."""
-    rng = np.random.default_rng(8)
-    x = rng.normal(size=2_000)
+def test_third_order_and_bounds_of_rows_that_read_many_numbers(monkeypatch, caplog):
+    """They are not tried in third order, and long bounds are told of before."""
     with pm.Model() as model:
-        cut = pm.Normal("cut", 0, 2, shape=4, transform=ordered, initval=[-2, -1, 1, 2])
-        pm.OrderedLogistic("y", eta=pm.Normal("b") * x, cutpoints=cut, observed=rng.integers(0, 5, 2_000))
+        mu, sd = pm.Normal("mu"), pm.HalfNormal("sd")
+        pm.StudentT("y", 4, mu=mu, sigma=sd, observed=np.random.default_rng(8).normal(size=2_000))
     monkeypatch.setattr(mhss, "_predict_third_order", lambda decider: pytest.fail("tried"))
     monkeypatch.setattr(mhss, "_LEAST_SAVED", -1)
+    monkeypatch.setattr(mhss, "_MOST_NUMBERS", 1)
     monkeypatch.setattr(chosen_bound, "_LONG", 0.0)
     step = pma.MHSS(model=model, rng=1, progressbar=False)
-    assert step.decider.bound.numbers_read == 5
-    assert "through 5 numbers, and the bounds of 2,000 rows take about" in caplog.text
+    assert step.decider.bound.numbers_read == 2
+    assert "through 2 numbers, and the bounds of 2,000 rows take about" in caplog.text
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
-    [{"proposal": pma.CrankNicolson()}, {"proposal": pma.RandomWalk(scale=0.5)}, {"order": 3}],
-    ids=["Crank-Nicolson", "walk", "third order"],
+    [{"proposal": pma.RandomWalk(scale=0.5)}, {"order": 3}],
+    ids=["walk", "third order"],
 )
 def test_moves_orders_and_temperatures(options):
     _, idata = sampled(pma.MHSS, temperature=1.5, **options)
@@ -134,16 +131,6 @@ def test_made_to_read_all_rows_it_decides_as_metropolis_does():
 
 
 @pytest.mark.slow
-def test_rows_are_predicted_and_what_a_run_read_is_summarised(run):
-    step, idata = run
-    partial = idata.sample_stats["n_rows"].where(~idata.sample_stats["full_data"])
-    assert float(partial.mean()) < 2 * step.predicted_rows < 8 * float(partial.mean())
-    usage = pma.data_usage(idata)
-    assert usage["total_rows"] == N
-    assert usage["mean"] == float(idata.sample_stats["n_rows"].mean())
-
-
-@pytest.mark.slow
 def test_reliability_finds_decisions_exact(run):
     step, idata = run
     with rare_events() as model:
@@ -154,35 +141,9 @@ def test_reliability_finds_decisions_exact(run):
 
 
 @pytest.mark.slow
-def test_no_row_breaks_its_bound_at_any_proposal_of_the_chain(run):
-    step, idata = run
-    decider, rng, largest = step.decider, np.random.default_rng(8), 0.0
-    sizes, state = decider.bound_constants[1].size, decider.new_state()
-    for start in idata.posterior["slope"].to_numpy().ravel()[::40]:
-        pair = evaluate_pair(decider, decider.propose(np.array([start]), np.empty(0), state, rng))
-        largest = max(largest, np.max(np.abs(pair.terms) / (sizes * pair.bound)))
-    assert 0.1 < largest <= 1
-
-
-@pytest.mark.slow
 def test_a_broken_bound_stops_with_the_row():
     with pytest.raises(SamplingError, match=r"Row \d+ of the data .* No draw so far is then exact"):
         sampled(pma.MHSS, bound=lambda centre, factor, radius: np.full(N, 1e-4))
-
-
-@pytest.mark.slow
-def test_another_process_gets_the_bounds_and_not_the_model(run):
-    step, _ = run
-    copy = pickle.loads(pickle.dumps(step))
-    outcomes = []
-    for one in (step, copy):
-        one.start_chain(np.random.default_rng(6))
-        point, stats = {"slope": np.array(-2.0)}, []
-        for _ in range(50):
-            point, (stat,) = one.step(point)
-            stats.append((float(point["slope"]), stat["n_rows"]))
-        outcomes.append(stats)
-    assert outcomes[0] == outcomes[1]
 
 
 @pytest.mark.parametrize(

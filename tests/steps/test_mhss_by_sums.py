@@ -50,22 +50,6 @@ def test_no_row_is_read_and_decisions_are_those_of_all_rows(model, step):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("tamper", "same"),
-    [(lambda few: few, True), (lambda few: tuple(a.mean(axis=0) + 1.01 * (a - a.mean(axis=0)) for a in few), False)],
-    ids=["as they are", "planted: a covariance two per cent too large"],
-)
-def test_the_known_sum_is_that_of_all_rows_at_every_point(step, tamper, same):
-    decider = step.decider
-    expansion = decider.expansion._replace(few=tamper(decider.expansion.few))
-    points, none = RNG.normal(size=(20, 3)), np.empty(0)
-    rows = decider.compiled.density.both_sides
-    known = [decider.density.known_sum(theta, none, expansion) for theta in points]
-    exact = [rows(theta, theta, none, *decider.parts.fixed, *decider.parts.stored.arrays)[0].sum() for theta in points]
-    assert np.allclose(known, exact, rtol=1e-11) is same
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
     ("factor", "verdict"), [(1.0, "trust"), (1.02, "do not trust")], ids=["as they are", "planted: a wrong covariance"]
 )
 def test_reliability_compares_the_sums_with_the_rows(step, factor, verdict):

@@ -12,7 +12,6 @@ import time
 import weakref
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from copy import copy
-from importlib.metadata import version
 from multiprocessing import active_children, get_context
 
 import numpy as np
@@ -60,10 +59,6 @@ def test_the_same_seed_gives_the_same_draws_again(step_and_model, in_turn):
     assert len(np.unique(in_turn[0])) > 20
 
 
-def test_forked_chains_draw_what_chains_in_turn_draw(step_and_model, in_turn):
-    assert np.array_equal(_draws(step_and_model, cores=2, mp_ctx="fork"), in_turn)
-
-
 def test_a_memory_map_travels_with_its_rows(tmp_path):
     """Of a copy-on-write map, changed in memory, other processes read the file."""
     np.save(tmp_path / "x.npy", 3 * ROWS)
@@ -72,10 +67,8 @@ def test_a_memory_map_travels_with_its_rows(tmp_path):
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("mu", 0, 10) + mapped, 1, observed=ROWS)
     step = pma.ApproxMH(proxy=None, epsilon=0.05, batch_size=50, model=model)
-    for found, built_on in zip(
-        pickle.loads(pickle.dumps(step)).decider.parts.stored.arrays, step.decider.parts.stored.arrays
-    ):
-        assert np.array_equal(found, built_on)
+    rows, sent = (each.decider.parts.stored.arrays for each in (step, pickle.loads(pickle.dumps(step))))
+    assert all(map(np.array_equal, rows, sent))
     os.truncate(tmp_path / "x.npy", 4_000)
     with pytest.raises(ValueError, match=r"x\.npy had 8,128 bytes"):
         _draws((step, model), cores=1)  # PyMC reads the data before it starts a chain
@@ -83,13 +76,7 @@ def test_a_memory_map_travels_with_its_rows(tmp_path):
         pma.ApproxMH(proxy=None, model=model)
 
 
-@pytest.mark.slow
-def test_spawned_processes_draw_what_chains_in_turn_draw(step_and_model, in_turn):
-    """By a fork server; by spawning below, with a proxy."""
-    assert np.array_equal(_draws(step_and_model, cores=2, mp_ctx="forkserver"), in_turn)
-
-
-def test_two_and_four_processes_draw_what_four_chains_in_turn_draw(step_and_model):
+def test_two_and_four_processes_draw_what_chains_in_turn_draw(step_and_model):
     in_turn = _draws(step_and_model, cores=1, chains=4)
     assert in_turn.shape[1] == len({tuple(mu) for mu in in_turn[0]}) == 4
     for cores in (2, 4):
@@ -107,24 +94,22 @@ def test_a_proxy_travels_to_other_processes():
     in_turn = _draws(ours, cores=1)
     assert len(np.unique(in_turn[0])) > 100
     assert (in_turn[1] < 800).all()
-    assert np.array_equal(_draws(ours, cores=2, mp_ctx="fork"), in_turn)
     assert np.array_equal(_draws(ours, cores=2, mp_ctx="spawn"), in_turn)
 
 
-def _built(kind):
+def _built():
     model = shift_model(ROWS)
-    step = kind(model=model, progressbar=False)
+    step = pma.ExactMH(proxy=None, model=model, progressbar=False)
     step.step(model.initial_point())
     return model, step
 
 
-@pytest.mark.parametrize("kind", [pma.ExactMH, pma.PenaltyMH])
-def test_a_process_keeps_no_model(kind):
+def test_a_process_keeps_no_model():
     def code():
         gc.collect()
         return sum(type(o) in (CPUDispatcher, LeanDispatcher) for o in gc.get_objects())
 
-    model, step = _built(kind)
+    model, step = _built()
     decider = step.decider
     del step
     gc.collect()
@@ -134,7 +119,7 @@ def test_a_process_keeps_no_model(kind):
     before = code()
     assert [o() for o in gone] == [None] * 3
     for _ in range(2):
-        _built(kind)
+        _built()
     assert code() == before
 
 
@@ -154,22 +139,6 @@ def test_a_thread_whose_chain_was_replaced_is_refused(step_and_model):
         other.submit(step.step, point).result()
     begin_and_draw()
     assert len(step.step(point)) == 2
-
-
-@pytest.mark.skipif(version("pytensor") < "3", reason="functions of PyTensor 2 are not made for several threads")
-def test_one_step_in_four_threads_draws_or_says_why_not(step_and_model, in_turn):
-    def sampled(_):
-        try:
-            return _draws(step_and_model, cores=1)
-        except SamplingError as error:
-            return str(error)
-
-    with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(sampled, range(4)))
-    kept = [draws for draws in found if not isinstance(draws, str)]
-    assert kept
-    assert all(draws.shape == in_turn.shape for draws in kept)
-    assert all("Build a step for each thread" in said for said in found if isinstance(said, str))
 
 
 def test_a_step_for_each_thread_draws_what_chains_in_turn_draw(step_and_model, in_turn):
@@ -214,29 +183,16 @@ def test_a_run_that_ends_while_all_chains_tune_says_why(cores):
         next(runs)
 
 
-def _draws_beside_an_impossible_row(cores, seeds, tunes=None):
+def _draws_beside_an_impossible_row(cores, seeds, tunes=(0, 0)):
     """Yield of each run with one step the draws of a chain."""
     rows = np.append(np.random.default_rng(6).uniform(-0.3, 0.3, size=999), 0.45)
     with pm.Model():
         mu = pm.Normal("mu", 0, 1)
         pm.Uniform("y", mu - 0.5, mu + 0.5, observed=rows)
         step = pma.ApproxMH(proxy=None, epsilon=0.5, batch_size=10, proposal=pma.RandomWalk(scale=0.02))
-        for seed, tune in zip(seeds, tunes or [0] * len(seeds)):
-            idata = pm.sample(
-                20_000,
-                tune=tune,
-                cores=cores,
-                mp_ctx="fork",
-                step=step,
-                initvals={"mu": 0.0},
-                random_seed=seed,
-                **QUIET,
-            )
-            yield idata.posterior.sizes["draw"]
-
-
-def _sample_beside_an_impossible_row(cores, seeds):
-    return list(_draws_beside_an_impossible_row(cores, seeds))
+        for seed, tune in zip(seeds, tunes):
+            options = {"cores": cores, "mp_ctx": "fork", "initvals": {"mu": 0.0}, "random_seed": seed, **QUIET}
+            yield pm.sample(20_000, tune=tune, step=step, **options).posterior.sizes["draw"]
 
 
 def _exit_code(program, *arguments):
@@ -249,37 +205,28 @@ def _exit_code(program, *arguments):
     return process.exitcode
 
 
-def _meets_an_impossible_row(said, log):
+def _draws_of_two_runs(cores):
+    return list(_draws_beside_an_impossible_row(cores, range(2)))
+
+
+def _samples_in_processes_of_its_own(said, log):
     # The chains write to it in processes of their own.
     logging.getLogger("pymc_austerity").addHandler(logging.FileHandler(log))
-    said.write_text(json.dumps(_sample_beside_an_impossible_row(2, range(4))))
+    signal.signal(signal.SIGINT, lambda *_: sys.exit("a signal reached the program"))
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+        alone, in_two = pool.map(_draws_of_two_runs, [1, 2])
+    said.write_text(json.dumps(alone + in_two))
 
 
 @pytest.mark.slow
 def test_an_impossible_row_returns_what_was_drawn(tmp_path):
     """In a process of its own, which would not survive a signal that reaches too far."""
     said, log = tmp_path / "said", tmp_path / "log"
-    assert _exit_code(_meets_an_impossible_row, said, log) == 0
+    assert _exit_code(_samples_in_processes_of_its_own, said, log) == 0
     draws = json.loads(said.read_text())
     assert len(draws) == 4
     assert all(0 < n < 20_000 for n in draws)
-    assert "is not finite at the current point" in log.read_text()
-
-
-def _samples_in_processes_of_its_own(said):
-    signal.signal(signal.SIGINT, lambda *_: sys.exit("a signal reached the program"))
-    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
-        alone, in_two = pool.map(_sample_beside_an_impossible_row, [1, 2], [range(2)] * 2)
-    said.write_text(json.dumps(alone + in_two))
-
-
-@pytest.mark.slow
-def test_own_processes_sample_without_side_effects(tmp_path):
-    said = tmp_path / "said"
-    assert _exit_code(_samples_in_processes_of_its_own, said) == 0
-    draws = json.loads(said.read_text())
-    assert len(draws) == 4
-    assert all(0 < n < 20_000 for n in draws)
+    assert log.read_text().count("is not finite at the current point") >= 4
 
 
 def _is_ended(said):

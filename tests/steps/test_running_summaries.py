@@ -76,11 +76,6 @@ def test_other_variables_and_statistics_are_kept(both):
     assert group(idata, "sample_stats").sizes["draw"] == 120
 
 
-def test_kept_draws_are_draws_of_the_run(both):
-    draws, _, trace = both
-    np.testing.assert_allclose(trace.thinned()["u"], draws[:, ::4], rtol=1e-6)
-
-
 def test_quantiles_have_about_their_rank(both):
     """The rank of an estimate is within .1 of what was asked, on average over entries within .01."""
     draws, _, trace = both
@@ -90,8 +85,9 @@ def test_quantiles_have_about_their_rank(both):
         assert float(np.abs(ranks - q).quantile(0.95)) < 0.1
 
 
-def test_saved_with_the_run(both):
-    _, idata, trace = both
+def test_kept_draws_are_draws_of_the_run_and_saved_with_it(both):
+    draws, idata, trace = both
+    np.testing.assert_allclose(trace.thinned()["u"], draws[:, ::4], rtol=1e-6)
     saved = trace.saved_with(idata)
     assert group(saved, "summaries")["u"].sizes["summary"] == 7
     assert group(saved, "thinned")["u"].sizes["draw"] == 30
