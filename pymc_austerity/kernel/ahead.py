@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,17 +12,6 @@ from pymc_austerity.kernel.chain import Chain, Draw, Streams
 
 #: Seconds that a call may take, since nothing interrupts it and nothing is shown meanwhile, and draws that it may make.
 _SECONDS, _MOST = 5e-4, 64
-
-
-class _Asked(NamedTuple):
-    """The arguments of the waiting draws, and how many were made."""
-
-    streams: Streams
-    n_draws: int
-    n_transitions: int
-    theta: np.ndarray
-    others: np.ndarray
-    temperature: float
 
 
 class Ahead:
@@ -38,7 +27,8 @@ class Ahead:
         self._chain, self._alone = chain, alone
         self._n_draws = 1
         self._waiting: deque[Draw] = deque()
-        self._asked: _Asked | None = None
+        #: Where the generators were before the waiting draws, how many were made, and the arguments of each.
+        self._asked: tuple[Streams, int, tuple[Any, ...]] | None = None
         self._last = b""
 
     def draw(self, n_transitions: int, theta: np.ndarray, others: np.ndarray, temperature: float) -> Draw:
@@ -56,12 +46,12 @@ class Ahead:
     def settle(self) -> None:
         """Put the chain back to where it was after the last draw returned."""
         if self._waiting:
-            asked = self._asked
-            assert asked is not None
-            n_given = asked.n_draws - len(self._waiting)
+            assert self._asked is not None
+            streams, n_made, at = self._asked
+            n_given = n_made - len(self._waiting)
             self._waiting.clear()
-            self._chain.go_back(asked.streams)
-            self._chain.draws(n_given, asked.n_transitions, asked.theta, asked.others, asked.temperature)
+            self._chain.go_back(streams)
+            self._chain.draws(n_given, *at)
 
     def forget(self) -> None:
         """Drop the waiting draws."""
@@ -75,6 +65,6 @@ class Ahead:
         seconds = (time.perf_counter() - begun) / len(made)
         self._waiting.extend(made)
         if streams is not None:
-            self._asked = _Asked(streams, len(made), *at)
+            self._asked = streams, len(made), at
         if self._alone:
             self._n_draws = max(1, min(2 * n_draws, _MOST, int(_SECONDS / seconds)))
