@@ -87,7 +87,3 @@ def test_what_numba_was_told_of_a_graph_is_freed_with_it():
 def test_graphs_that_numba_remembers_would_be_seen(monkeypatch):
     monkeypatch.setattr(graph_compiler, "_release_with", lambda *graph: None)
     assert left_of_a_graph(1.75) > 20
-
-
-def test_graphs_that_are_remembered_are_few():
-    assert len(graph_compiler._compiled) <= graph_compiler._KEPT

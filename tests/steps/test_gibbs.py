@@ -170,8 +170,6 @@ def test_discrete_variables_beside_a_continuous_one():
         ({"factors": TRIPLES.astype(float)}, "whole numbers"),
         ({"factors": TRIPLES + 1}, "between 0 and 11"),
         ({"factors": {"y": TRIPLES}}, "has tables for"),
-        ({"factors": TRIPLES, "epsilon": 0.7}, "epsilon"),
-        ({"factors": TRIPLES, "batch_size": 1}, "batch_size"),
     ],
 )
 def test_bad_input_is_named(arguments, message):

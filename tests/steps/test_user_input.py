@@ -90,11 +90,6 @@ class TestStep:
             step(*args, **needed)
 
     @each_step
-    def test_name_in_place_of_a_variable(self, step, needed):
-        with MODEL, pytest.raises(TypeError, match=rf"{step.__name__}: vars= has the name 'beta'"):
-            step("beta", **needed)
-
-    @each_step
     def test_unknown_argument(self, step, needed):
         with MODEL, pytest.raises(TypeError, match=rf"{step.__name__} has no argument progres=. .*Choose from vars, "):
             step([BETA], progres=False, **needed)
