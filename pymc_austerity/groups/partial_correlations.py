@@ -9,7 +9,6 @@ the logarithms of the standard deviations and the canonical partial correlations
 from __future__ import annotations
 
 import numpy as np
-import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.transforms import CholeskyCovPacked
 from pymc.model import Model
