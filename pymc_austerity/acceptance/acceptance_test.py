@@ -109,6 +109,12 @@ def check_batch_size(batch_size: int, advice: str) -> None:
         )
 
 
+def check_growth(name: str, ratio: float, usual: float) -> None:
+    """Refuse a batch that does not grow from look to look."""
+    if not ratio > 1:
+        raise ValueError(f"{name}={ratio} must be above 1, or the batch never grows. Use {usual:g}.")
+
+
 def growing_sizes(first: int, ratio: float, n_rows: int) -> np.ndarray:
     """Return the sizes t ← ⌈ratio·t⌉ from `first` on, the last being `n_rows`."""
     sizes = [min(first, n_rows)]

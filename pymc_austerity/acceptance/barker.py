@@ -7,12 +7,18 @@ A batch estimate Δ* ~ N(Δ, s²) already carries normal noise; what it lacks to
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy import special
 
-from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, Looks, check_batch_size, growing_sizes
+from pymc_austerity.acceptance.acceptance_test import (
+    AcceptanceTest,
+    Looks,
+    check_batch_size,
+    check_growth,
+    growing_sizes,
+)
 from pymc_austerity.acceptance.all_rows import OnAllRows
 from pymc_austerity.acceptance.correction import correction
 from pymc_austerity.acceptance.decision import ACCEPT, REJECT, UNDECIDED
@@ -190,8 +196,7 @@ class Barker(AcceptanceTest):
                 f"sigma={self.sigma} must lie between {_MIN_SIGMA} and π/√3 = 1.814: a normal variable as wide as a "
                 "logistic one leaves nothing to correct, and a narrower one takes 1/σ² times the rows. Use 1."
             )
-        if not self.growth > 1:
-            raise ValueError(f"growth={self.growth} must be above 1, or the batch never grows. Use 1.5.")
+        check_growth("growth", self.growth, 1.5)
         if self.normality_tol is not None and not self.normality_tol > 0:
             raise ValueError(
                 f"normality_tol={self.normality_tol} must be positive: no batch mean is exactly normal, so every "
@@ -207,8 +212,7 @@ class Barker(AcceptanceTest):
         """Return looks at sizes that grow geometrically."""
         sizes = growing_sizes(self.batch_size, self.growth, n_rows)
         tolerance = np.inf if self.normality_tol is None else float(self.normality_tol)
-        table: Any = correction(float(self.sigma))
-        return BarkerLooks(sizes, self.sigma**2, tolerance, self.skewness, table.atoms, table.cumulative)
+        return BarkerLooks(sizes, self.sigma**2, tolerance, self.skewness, *correction(float(self.sigma)))
 
     def with_replacement(self) -> Barker:
         """Return the test itself: its moments say how the rows were drawn."""

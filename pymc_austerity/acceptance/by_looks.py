@@ -62,13 +62,6 @@ def merge_batch(
     return mean + shift * k / stop, m2 + (squares + shift * shift * n * k / stop)
 
 
-@njit
-def moments_of(reading: Reading, n_total: int, row_bound: float) -> Moments:
-    """Return the moments of the rows that were read."""
-    sd = np.sqrt(reading.m2 / (reading.n - 1)) if reading.n > 1 else 0.0  # one row is all there are
-    return Moments(reading.n, n_total, reading.mean, sd, row_bound, reading.shape)
-
-
 @built_once
 def _batch_of(terms: Terms, draw: DrawRows, weigh: WeighRows, weighted: bool, reads_shape: bool) -> ReadRows:
     add = _adding(reads_shape)
@@ -113,7 +106,8 @@ def _judging(decide: Decide, threshold_of: Threshold) -> Callable[..., tuple[int
         if reading.settled:
             return REJECT, -np.inf, 0.0, np.nan
         scale, noise = asked.scale, asked.noise
-        moments = moments_of(reading, n_known, asked.row_bound)
+        sd = np.sqrt(reading.m2 / (reading.n - 1)) if reading.n > 1 else 0.0  # one row is all there are
+        moments = Moments(reading.n, n_known, reading.mean, sd, asked.row_bound, reading.shape)
         verdict = decide(looks, look, moments, asked.offset, scale, noise)
         threshold = np.nan
         if verdict != UNDECIDED:

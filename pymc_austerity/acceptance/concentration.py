@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, check_batch_size, growing_sizes
+from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, check_batch_size, check_growth, growing_sizes
 from pymc_austerity.acceptance.decision import ACCEPT, REJECT, UNDECIDED
 from pymc_austerity.acceptance.moments import Moments
 from pymc_austerity.compile.lean_njit import njit
@@ -157,8 +157,7 @@ class ConcentrationBound(AcceptanceTest):
                 f"delta={self.delta} is not a probability of a wrong decision between 0 and 1. Use a small value such "
                 "as 0.01; for exact decisions use ExactMH."
             )
-        if not self.gamma > 1:
-            raise ValueError(f"gamma={self.gamma} must be above 1, or the batch never grows. Use 2.")
+        check_growth("gamma", self.gamma, 2)
         if not self.p > 1:
             raise ValueError(
                 f"p={self.p} must be above 1: the errors allowed to the looks fall like k^-p and would not have a "

@@ -157,7 +157,8 @@ class OperatingCharacteristic:
 def operating_characteristic(looks: LooksOfDesign) -> OperatingCharacteristic:
     """Analyse a test from its looks."""
     if not looks.bounds.size:
-        return OperatingCharacteristic(looks, 0.0, float(looks.shares[-1]), 0.0, np.zeros_like, _constant(looks.shares))
+        all_rows = float(looks.shares[-1])
+        return OperatingCharacteristic(looks, 0.0, all_rows, 0.0, np.zeros_like, lambda x: np.full_like(x, all_rows))
     reach = float((looks.bounds[0] + _TAIL) / np.sqrt(looks.information[0]))
     scaled = np.linspace(0, np.arcsinh(reach), _GRID)  # dense near 0, where the error is
     below, above = stopping_probabilities(looks, np.sinh(scaled))
@@ -165,10 +166,6 @@ def operating_characteristic(looks: LooksOfDesign) -> OperatingCharacteristic:
     error, share = below.sum(axis=0), looks.shares[:-1] @ stopped + looks.shares[-1] * (1 - stopped.sum(axis=0))
     splines = CubicSpline(scaled, error), CubicSpline(scaled, share)
     return OperatingCharacteristic(looks, float(error[0]), float(share[0]), reach, *splines)
-
-
-def _constant(shares: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    return lambda x: np.full_like(x, shares[-1])
 
 
 @takes()

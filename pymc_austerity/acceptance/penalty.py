@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, check_batch_size, growing_sizes
+from pymc_austerity.acceptance.acceptance_test import AcceptanceTest, check_batch_size, check_growth, growing_sizes
 from pymc_austerity.acceptance.decision import ACCEPT, REJECT, UNDECIDED
 from pymc_austerity.acceptance.moments import Moments, standard_error
 from pymc_austerity.compile.lean_njit import njit
@@ -80,8 +80,7 @@ class NoisePenalty(AcceptanceTest):
                 f"max_variance={self.max_variance} must be positive and finite: a test with variance 0 would read all "
                 "rows, and one without a limit would reject almost everything. Use 1."
             )
-        if not self.growth > 1:
-            raise ValueError(f"growth={self.growth} must be above 1, or the batch never grows. Use 1.5.")
+        check_growth("growth", self.growth, 1.5)
 
     def looks(self, n_rows: int) -> PenaltyLooks:
         """Return looks at sizes that grow geometrically."""

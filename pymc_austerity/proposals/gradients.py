@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 import pytensor.tensor as pt
@@ -57,15 +56,8 @@ def remainder_gradient(likelihood: RowLikelihood, order: int) -> tuple[Variable,
     return gradient - sum(at_centre[1:], start=at_centre[0]), centre
 
 
-class LinkedGradient(NamedTuple):
-    """The estimate for one model, as code that is compiled for all models of such data asks for it."""
-
-    slope: Slope
-    reached: dict[str, Reached]  # what it finds by its address, by the name that this has in `Links`
-
-
-def link_gradient(target: Target) -> LinkedGradient:
-    """Compile the estimate of ∇log π(θ) from some rows.
+def link_gradient(target: Target) -> tuple[Slope, dict[str, Reached]]:
+    """Compile the estimate of ∇log π(θ) from some rows, and what it finds by its address, by the names in `Links`.
 
     Without a proxy ∇log prior + (1/T)(N/n) Σ∇ℓ_i; with one the sum is over remainders, and the gradient of the summed
     expansion is added.
@@ -97,7 +89,7 @@ def link_gradient(target: Target) -> LinkedGradient:
         "row_gradient": reach_graph(rows, ONE_VECTOR, of_rows, VECTOR, VECTOR, taken, batch),
         "gradient_reading": reach_reading(ONE_VECTOR, 2, fixed, batch, prepared is not None),
     }
-    return LinkedGradient(_build_slope(prepared is not None), reached)
+    return _build_slope(prepared is not None), reached
 
 
 @cache

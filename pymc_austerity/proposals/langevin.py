@@ -158,7 +158,7 @@ class Langevin(Proposal):
                 sd = np.full(d, 1.0 if self.step_size is not None else 1 / np.sqrt(n_rows))
                 initial = np.diag(sd) if learns else sd
             learnt = (theta.copy(), np.zeros((d, d)), np.diag(initial).copy()) if learns else None
-            state = walk_state(initial, discrete, rate, *(learnt or (np.empty(0), np.empty((0, 0)), np.empty(0))))
+            state = walk_state(initial, discrete, rate, learnt)
             state.log_scale[0] = 0.5 * np.log(step_size)
             return state
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -197,24 +196,22 @@ class RandomWalk(Proposal):
     def for_model(self, target: Target) -> Move:
         """Return the walk for any model."""
         check_reachable(self.target_accept, target.best_rate)
-        make_state = partial(self.state, best_rate=target.best_rate)
-        return Move(propose_independent if self.cov is None else propose_correlated, adapt_walk, make_state)
 
-    def state(self, theta: np.ndarray, discrete: np.ndarray, n_rows: int, best_rate: float = 1.0) -> WalkState:
-        """Return the walk at the start of a chain."""
-        d = theta.size
-        given = np.asarray(self.scale if self.cov is None else self.cov).shape
-        if given not in ((), (d,) if self.cov is None else (d, d)):
-            raise ValueError(
-                f"RandomWalk was given a {'scale' if self.cov is None else 'cov'} of shape {given}, but the step "
-                f"moves {d} numbers in all (in the unconstrained space, in the order of its variables)."
-            )
-        if self.cov is None:
-            factor = _initial_scale(self.scale, d, n_rows)
-        else:
-            factor = np.linalg.cholesky(np.asarray(self.cov, dtype=float))
-        target = target_rate(self.target_accept, d, best_rate)
-        return walk_state(factor, discrete, target, np.empty(0), np.empty((0, 0)), np.empty(0))
+        def make_state(theta: np.ndarray, discrete: np.ndarray, n_rows: int) -> WalkState:
+            d = theta.size
+            given = np.asarray(self.scale if self.cov is None else self.cov).shape
+            if given not in ((), (d,) if self.cov is None else (d, d)):
+                raise ValueError(
+                    f"RandomWalk was given a {'scale' if self.cov is None else 'cov'} of shape {given}, but the step "
+                    f"moves {d} numbers in all (in the unconstrained space, in the order of its variables)."
+                )
+            if self.cov is None:
+                factor = _initial_scale(self.scale, d, n_rows)
+            else:
+                factor = np.linalg.cholesky(np.asarray(self.cov, dtype=float))
+            return walk_state(factor, discrete, target_rate(self.target_accept, d, target.best_rate))
+
+        return Move(propose_independent if self.cov is None else propose_correlated, adapt_walk, make_state)
 
 
 @takes_fields
@@ -246,25 +243,20 @@ class AdaptiveMetropolis(Proposal):
     def for_model(self, target: Target) -> Move:
         """Return the walk for any model."""
         check_reachable(self.target_accept, target.best_rate)
-        make_state = partial(self.state, best_rate=target.best_rate)
-        return Move(propose_correlated, adapt_covariance, make_state, scale_and_factor)
 
-    def state(self, theta: np.ndarray, discrete: np.ndarray, n_rows: int, best_rate: float = 1.0) -> WalkState:
-        """Return the walk at the start of a chain: independent, of width 1/√N."""
-        d = theta.size
-        scale = _initial_scale(None, d, n_rows)
-        scale[discrete] = 1.0
-        target = target_rate(self.target_accept, d, best_rate)
-        return walk_state(np.diag(scale), discrete, target, theta.copy(), np.zeros((d, d)), scale)
+        def make_state(theta: np.ndarray, discrete: np.ndarray, n_rows: int) -> WalkState:
+            d = theta.size
+            scale = _initial_scale(None, d, n_rows)
+            scale[discrete] = 1.0
+            rate = target_rate(self.target_accept, d, target.best_rate)
+            return walk_state(np.diag(scale), discrete, rate, (theta.copy(), np.zeros((d, d)), scale))
+
+        return Move(propose_correlated, adapt_covariance, make_state, scale_and_factor)
 
 
 def walk_state(
-    factor: np.ndarray,
-    discrete: np.ndarray,
-    target: float,
-    mean: np.ndarray,
-    cov: np.ndarray,
-    initial_scale: np.ndarray,
+    factor: np.ndarray, discrete: np.ndarray, target: float, learns: tuple[np.ndarray, ...] | None = None
 ) -> WalkState:
-    """Return a state that has not adapted yet."""
+    """Return a state that has not adapted yet; `learns`: mean, covariance and scale where the covariance is learnt."""
+    mean, cov, initial_scale = learns or (np.empty(0), np.empty((0, 0)), np.empty(0))
     return WalkState(np.zeros(1), factor, discrete, np.array([target]), np.zeros(1, np.int64), mean, cov, initial_scale)

@@ -100,7 +100,7 @@ class StiefelWalk(Proposal):
             for block in blocks:
                 _require_orthonormal(block.name, theta[block.start : block.stop].reshape(block.shape))
             scale = 2.38 / np.sqrt(dimension * n_rows) if self.scale is None else self.scale
-            state = walk_state(np.ones(1), discrete, rate, np.empty(0), np.empty((0, 0)), np.empty(0))
+            state = walk_state(np.ones(1), discrete, rate)
             state.log_scale[0] = np.log(scale)
             return state
 

@@ -39,17 +39,11 @@ class Offer(NamedTuple):
 class Slots(NamedTuple):
     """K slots and the rule by which rows win them; sent to the processes that read rows.
 
-    Notes
-    -----
     Every part b of the rows, of weight W_b, has in every slot a key that is exponential with rate W_b, and the smallest
-    key wins the slot: part b with probability W_b over the sum of all.  Within
-    it rows are in proportion to size.  This is the key of Efraimidis and Spirakis (2006, Weighted random sampling with
-    a reservoir, Information Processing Letters 97, 181), for parts.  The minimum of keys does not depend on the order
-    in which they are compared, and what a part draws depends on its number alone, so the pool is the same
-    whichever process reads a part, and when.
-
-    The numbers of a part are those of two SplitMix64 generators (Steele, Lea and Flood 2014), whose k-th number is a
-    function of k: what slots need that the part cannot win is never worked out.
+    wins (Efraimidis and Spirakis 2006, Information Processing Letters 97, 181); within a part rows are in proportion to
+    size.  What a part draws depends on its number alone, so the pool is the same whoever reads a part, and when.  Its
+    numbers are those of two SplitMix64 generators (Steele, Lea and Flood 2014), whose k-th is a function of k: what
+    slots need that the part cannot win is never worked out.
     """
 
     n: int  # K

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ from pymc_austerity.compile.bounded_integers import integer_below
 from pymc_austerity.compile.cache import njit_on_disk
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood.prior_laws import LAPLACE, NORMAL
-from pymc_austerity.proposals.jumps.excluded_law import LinkedExcludedLaw, excluded_law_at
+from pymc_austerity.proposals.jumps.excluded_law import excluded_law_at
 from pymc_austerity.proposals.proposal import Propose
 from pymc_austerity.proxy import towards_target
 
@@ -102,16 +101,8 @@ def log_birth_ratio(layout: Layout, k: int) -> float:
     return np.log(death) - np.log(birth)
 
 
-def build_jump(
-    layout: Layout,
-    family: int,
-    excluded_law: LinkedExcludedLaw = excluded_law_at,
-    count: Callable[..., float] = log_birth_ratio,
-) -> Propose:
-    """Compile the proposal.
-
-    `family`: family of the law from which an excluded coefficient is drawn; `count`: `log_birth_ratio`.
-    """
+def build_jump(layout: Layout, family: int) -> Propose:
+    """Compile the proposal; `family` is that of the law from which an excluded coefficient is drawn."""
 
     @njit
     def propose(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
@@ -132,7 +123,7 @@ def build_jump(
         j = choose(rng, indicators, not birth)
         theta_new[layout.indicators + j] = 1.0 if birth else 0.0
         at = (theta if birth else theta_new, surroundings.others, surroundings.fixed)
-        loc, scale, df = excluded_law(surroundings.links, *at)
+        loc, scale, df = excluded_law_at(surroundings.links, *at)
         centre, spread = layout.birth_centre[j], layout.birth_scale[j]
         if birth:
             value, discarded = centre + spread * rng.standard_normal(), theta[first + j]
@@ -140,7 +131,7 @@ def build_jump(
             discarded, value = draw_law(rng, family, loc[j], scale[j], df[j]), theta[first + j]
         theta_new[first + j] = value if birth else discarded
         log_ratio = log_law(discarded, family, loc[j], scale[j], df[j]) - log_normal(value, centre, spread)
-        log_ratio += count(layout, k if birth else k - 1)
+        log_ratio += log_birth_ratio(layout, k if birth else k - 1)
         return theta_new, log_ratio if birth else -log_ratio, 0
 
     return propose

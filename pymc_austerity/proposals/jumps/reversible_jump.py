@@ -172,7 +172,12 @@ class ReversibleJump(Proposal):
             )
         if target.prepared is not None:
             return self._on_surrogate(target, target.prepared, largest)
-        _check_alone(likelihood, beta, gamma)
+        if more := [b.name for b in likelihood.blocks if b not in (beta, gamma)]:
+            raise ValueError(
+                f"Without a proxy ReversibleJump moves {beta.name!r} and {gamma.name!r} alone, but the step also has "
+                f"{more}. Give the step vars=[{beta.name}, {gamma.name}] and the others to another step: pm.sample("
+                f"step=[ApproxMH([{beta.name}, {gamma.name}], proposal=ReversibleJump(...)), ApproxMH([...])])."
+            )
         layout = Layout(
             beta.start,
             gamma.start,
@@ -214,7 +219,16 @@ class ReversibleJump(Proposal):
     def _blocks(self, likelihood: RowLikelihood) -> tuple[Block, Block]:
         beta = _block(likelihood, self.coefficients, "coefficients")
         gamma = _block(likelihood, self.indicators, "indicators")
-        _check_blocks(beta, gamma)
+        if beta.shape != gamma.shape:
+            raise ValueError(
+                f"The coefficients {beta.name!r} have shape {beta.shape} and the indicators {gamma.name!r} "
+                f"{gamma.shape}: each coefficient needs one indicator."
+            )
+        if np.dtype(beta.dtype).kind != "f" or np.dtype(gamma.dtype).kind not in "iub":
+            raise ValueError(
+                f"ReversibleJump needs continuous coefficients and discrete indicators; {beta.name!r} is {beta.dtype} "
+                f"and {gamma.name!r} is {gamma.dtype}."
+            )
         return beta, gamma
 
     def _excluded_law(
@@ -250,28 +264,6 @@ def _block(likelihood: RowLikelihood, variable: Variable | str, argument: str) -
             "the model's. Use a prior on all real numbers."
         )
     raise ValueError(f"ReversibleJump({argument}={name!r}) is not among the variables of the step, {names}.")
-
-
-def _check_blocks(beta: Block, gamma: Block) -> None:
-    if beta.shape != gamma.shape:
-        raise ValueError(
-            f"The coefficients {beta.name!r} have shape {beta.shape} and the indicators {gamma.name!r} {gamma.shape}: "
-            "each coefficient needs one indicator."
-        )
-    if np.dtype(beta.dtype).kind != "f" or np.dtype(gamma.dtype).kind not in "iub":
-        raise ValueError(
-            f"ReversibleJump needs continuous coefficients and discrete indicators; {beta.name!r} is {beta.dtype} and "
-            f"{gamma.name!r} is {gamma.dtype}."
-        )
-
-
-def _check_alone(likelihood: RowLikelihood, beta: Block, gamma: Block) -> None:
-    if more := [b.name for b in likelihood.blocks if b not in (beta, gamma)]:
-        raise ValueError(
-            f"Without a proxy ReversibleJump moves {beta.name!r} and {gamma.name!r} alone, but the step also has "
-            f"{more}. Give the step vars=[{beta.name}, {gamma.name}] and the others to another step: "
-            f"pm.sample(step=[ApproxMH([{beta.name}, {gamma.name}], proposal=ReversibleJump(...)), ApproxMH([...])])."
-        )
 
 
 def _check_start(indicators: np.ndarray, smallest: int, largest: int) -> None:
