@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 import pymc as pm
 from numba import njit
-from test_sources import draw_positions
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED, Looks
@@ -45,13 +44,6 @@ class Scripted(Uniform):
 
     draw = staticmethod(_read_off)
     restore = staticmethod(_leave)
-
-
-@dataclass(frozen=True)
-class Positions(Uniform):
-    """Planted mistake: positions used as row numbers."""
-
-    draw = staticmethod(draw_positions)
 
 
 @njit
@@ -95,20 +87,10 @@ class NoCorrection(SequentialT):
 
 
 @dataclass(frozen=True)
-class PositionsAsRows(SequentialT):
-    """Planted mistake: positions used as row numbers."""
-
-    rows = Positions()
-
-
-@dataclass(frozen=True)
 class NoPrior(SequentialT):
     """Planted mistake: the prior's part of the acceptance ratio dropped."""
 
     decide = staticmethod(_decide_without_prior)
-
-
-PLANTED = [MissingRoot, NoCorrection, PositionsAsRows, NoPrior]
 
 
 class AnyTest(RowStep):

@@ -9,7 +9,7 @@ from numba import njit, types
 from toy import AnyTest, Toggle, shift_model
 
 import pymc_austerity as pma
-from pymc_austerity.acceptance import BAD_ROW, DECIDED, Exact, ExactBarker, Reads
+from pymc_austerity.acceptance import BAD_ROW, DECIDED, Exact, Reads
 from pymc_austerity.compile.addresses import addresses, arrays_at
 from pymc_austerity.kernel.transition import TransitionArguments, build_transition, pack_generators
 from pymc_austerity.likelihood import Surroundings
@@ -137,32 +137,10 @@ def test_log_ratio_of_a_million_rows_is_exact():
         assert stat["log_ratio"] == pytest.approx(sign * expected, abs=1e-9)
 
 
-# Draw for draw with a test that remembers nothing and reads rows at both ends.
-
-
 class Forgetful(Exact):
+    """The test that remembers nothing and reads rows at both ends."""
+
     reads = Reads.NONE
-
-
-class ForgetfulBarker(ExactBarker):
-    reads = Reads.NONE
-
-
-@pytest.fixture(
-    scope="module", params=[(Exact, Forgetful), (ExactBarker, ForgetfulBarker)], ids=["metropolis", "barker"]
-)
-def steps(request):
-    """A model, a step for one of its variables by each test, and a step for the other variable."""
-    rng = np.random.default_rng(5)
-    x = rng.normal(size=600)
-    with pm.Model() as model:
-        data = pm.Data("x", x)
-        level, slope = pm.Normal("level", 0, 3), pm.Normal("slope", 0, 3)
-        pm.Normal("y", level + slope * data, 1.0, observed=0.3 - 0.8 * x + rng.normal(size=600))
-    options = {"proxy": None, "proposal": pma.RandomWalk(scale=0.05), "model": model, "progressbar": False}
-    schedule = pma.Annealing(start=20, steps=10)
-    both = [pma.ExactMH([level], test=t(), temperature=schedule, **options) for t in request.param]
-    return model, both, pma.ApproxMH([slope], epsilon=0.2, batch_size=100, **options)
 
 
 def _draws(level, slope, n_draws=25, pushed=False):
@@ -180,9 +158,19 @@ def _draws(level, slope, n_draws=25, pushed=False):
     return np.array(told)
 
 
-def test_draws_are_those_of_a_test_that_remembers_nothing(steps):
-    model, (remembering, forgetful), slope = steps
-    x, found = model["x"].get_value(), {}
+def test_draws_are_those_of_a_test_that_remembers_nothing():
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=600)
+    with pm.Model() as model:
+        data = pm.Data("x", x)
+        level, slope = pm.Normal("level", 0, 3), pm.Normal("slope", 0, 3)
+        pm.Normal("y", level + slope * data, 1.0, observed=0.3 - 0.8 * x + rng.normal(size=600))
+    options = {"proxy": None, "proposal": pma.RandomWalk(scale=0.05), "model": model, "progressbar": False}
+    schedule = pma.Annealing(start=20, steps=10)
+    remembering, forgetful = (
+        pma.ExactMH([level], test=test, temperature=schedule, **options) for test in (Exact(), Forgetful())
+    )
+    slope, found = pma.ApproxMH([slope], epsilon=0.2, batch_size=100, **options), {}
     for case, (data, pushed) in {"beside a step": (x, False), "pushed": (x, True), "new data": (x + 1, False)}.items():
         model.set_data("x", data)
         found[case] = _draws(remembering, slope, pushed=pushed)

@@ -18,9 +18,7 @@ STEPS = {
     "one batch, Metropolis": (METROPOLIS, partial(pma.MinibatchMH, batch_size=N, **WALK)),
     "epsilon 0": (METROPOLIS, partial(pma.ApproxMH, epsilon=0.0, batch_size=100, **WALK)),
     "no noise is allowed": (METROPOLIS, partial(pma.PenaltyMH, max_variance=1e-9, **WALK)),
-    "one batch, concentration": (METROPOLIS, partial(pma.MHSubLhd, batch_size=N, **WALK)),
     "a bound without end": (METROPOLIS, partial(pma.MHSubLhd, bound=lambda theta, new: 1e30, **WALK)),
-    "one batch, Barker": (BARKER, partial(pma.MinibatchBarker, batch_size=N, **WALK)),
     "no batch is normal": (
         BARKER,
         partial(pma.MinibatchBarker, batch_size=20, normality_tol=1e-9, skewness=True, **WALK),

@@ -11,26 +11,14 @@ from pymc_austerity.acceptance.uncorrected import FixedBatch
 N = 2_000
 
 
-@pytest.fixture(scope="module")
-def model():
-    """A normal mean with known variance and a flat prior: the posterior is N(ȳ, 1/N)."""
-    with pm.Model() as model:
+@pytest.mark.slow
+def test_all_rows_give_the_posterior_and_fewer_spread_it():
+    """Of a normal mean with known variance and a flat prior: the posterior is N(ȳ, 1/N)."""
+    y, draws = np.random.default_rng(6).normal(size=N), {}
+    with pm.Model():
         mu = pm.Flat("mu", initval=0.0)
-        pm.Normal("y", mu, 1, observed=_data())
-    return model
-
-
-def _data():
-    y = np.random.default_rng(6).normal(size=N)
-    return (y - y.mean()) / y.std()
-
-
-@pytest.fixture(scope="module")
-def draws(model):
-    """Draws at three batch sizes, with the proposal that suits the posterior."""
-    found = {}
-    for n in (N, N // 4, N // 16):
-        with model:
+        pm.Normal("y", mu, 1, observed=(y - y.mean()) / y.std())
+        for n in (N, N // 4, N // 16):
             step = pma.MinibatchMH(
                 proxy=None, batch_size=n, proposal=pma.RandomWalk(scale=2.4 / np.sqrt(N)), tune=False
             )
@@ -38,13 +26,8 @@ def draws(model):
                 3_000, tune=200, step=step, chains=2, cores=1, random_seed=3, progressbar=False,
                 compute_convergence_checks=False,
             )  # fmt: skip
-        found[n] = run.posterior["mu"].to_numpy()
-        assert (run.sample_stats["n_rows"] == n).all()
-    return found
-
-
-@pytest.mark.slow
-def test_all_rows_give_the_posterior_and_fewer_spread_it(draws):
+            draws[n] = run.posterior["mu"].to_numpy()
+            assert (run.sample_stats["n_rows"] == n).all()
     assert np.abs(moment_z(draws[N], 0.0, 1 / np.sqrt(N))).max() < MAX_Z
     assert moment_z(draws[N // 4], 0.0, 1 / np.sqrt(N))[1] > MAX_Z
     sd = [draws[n].std() * np.sqrt(N) for n in (N, N // 4, N // 16)]

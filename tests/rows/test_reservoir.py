@@ -60,21 +60,6 @@ def test_numbers_are_those_that_are_published():
     assert first == [(z >> 11) * 2.0**-53 for z in (6457827717110365317, 3203168211198807973)]
 
 
-def test_places_that_go_with_the_keys_would_be_seen(monkeypatch):
-    """Planted mistake: one number serves for the key of a part and for where in the part the row lies."""
-    picked = reservoirs._picked
-    seeds = []
-    early = reservoirs._early
-
-    def noting(seed, *rest):
-        seeds.append(seed)
-        return early(seed, *rest)
-
-    monkeypatch.setattr(reservoirs, "_early", noting)
-    monkeypatch.setattr(reservoirs, "_picked", lambda seed, *rest: picked(seeds[-1], *rest))
-    assert fit(filled(offers(ORDERS["light rows first"]))) < 1e-10
-
-
 def test_slots_are_independent_of_each_other():
     held = filled(offers(ORDERS["heavy rows first"])).rows.arrays[0]
     pairs = stats.contingency.crosstab(held[:-1:2] % 5, held[1::2] % 5).count
@@ -119,15 +104,6 @@ def test_parts_that_draw_the_same_numbers_would_be_seen():
     numbers = np.split(ORDERS["light rows first"], CUTS)
     same = (DRAWN.offer(Rows((part,)), SIZES[part], 3, (np.inf, np.inf)) for part in numbers)
     assert fit(filled(same)) < 1e-10
-
-
-def test_the_weighted_mean_of_slots_estimates_that_of_all_rows():
-    pool = filled(offers(ORDERS["heavy rows first"]))
-    terms = SIZES * np.random.default_rng(2).normal(1, 0.3, N)
-    values = pool.weight * terms[pool.rows.arrays[0]]
-    error = values.std() / np.sqrt(SLOTS)
-    assert abs(values.mean() - terms.mean()) < 4 * error
-    assert abs(terms[pool.rows.arrays[0]].mean() - terms.mean()) > 20 * error  # without weights
 
 
 def test_rows_that_all_leave_nothing_are_drawn_uniformly():

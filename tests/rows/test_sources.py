@@ -14,16 +14,7 @@ from pymc_austerity.rows.sources import InOrder, Uniform, draw_subset
 
 
 @njit
-def _draw_one_too_far(rng, order, start, stop):
-    """Planted mistake: Fisher–Yates that never leaves an entry in its place."""
-    for k in range(start, stop):
-        j = min(k + 1 + rng.integers(0, order.size - k), order.size - 1)
-        order[k], order[j] = order[j], order[k]
-    return order[start:stop]
-
-
-@njit
-def draw_positions(rng, order, start, stop):
+def _draw_positions(rng, order, start, stop):
     """Planted mistake: the positions drawn are returned in place of the rows found there."""
     positions = np.empty(stop - start, order.dtype)
     for k in range(start, stop):
@@ -70,9 +61,8 @@ def test_every_row_pair_and_ordered_triple_is_equally_likely():
     assert min(_uniformity(Uniform().draw)) > LEVEL
 
 
-@pytest.mark.parametrize("planted", [_draw_one_too_far, draw_positions])
-def test_a_biased_draw_is_caught(planted):
-    assert min(_uniformity(planted)) < LEVEL
+def test_a_biased_draw_is_caught():
+    assert min(_uniformity(_draw_positions)) < LEVEL
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 4, 5, 6])
@@ -120,11 +110,6 @@ def test_a_draw_touches_only_as_many_entries_as_it_reads():
 def test_a_chain_keeps_less_than_eight_bytes_a_row():
     assert Uniform().state(100_000).nbytes < 8 * 100_000
     assert sum(array.nbytes for array in InOrder().for_points(9).state(100_000)) < 8 * 100
-
-
-def test_rows_in_order_are_rows_in_order():
-    source = InOrder()
-    assert (source.draw(np.random.default_rng(0), source.state(10), 3, 8) == np.arange(3, 8)).all()
 
 
 def test_a_subset_is_any_subset_with_the_same_probability():

@@ -38,19 +38,7 @@ def test_a_mapping_that_starts_inside_its_file_is_found_again(tmp_path):
     assert np.array_equal(back, part[5:])
 
 
-VIEWS = {
-    "whole": lambda a: a,
-    "slice": lambda a: a[7:900],
-    "plain array over a slice": lambda a: np.asarray(a)[7:][:90],
-}
-
-
 def replaced(path):
-    np.save(path.with_name("new.npy"), np.zeros((20_000, 3)))
-    os.replace(path.with_name("new.npy"), path)
-
-
-def shorter_replaced(path):
     np.save(path.with_name("new.npy"), np.zeros((20, 3)))
     os.replace(path.with_name("new.npy"), path)
 
@@ -59,20 +47,19 @@ def overwritten(path):
     path.write_bytes(path.read_bytes()[::-1])
 
 
-@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
 @pytest.mark.parametrize("mode", ["r", "r+", "c"])
-@pytest.mark.parametrize("change", [os.unlink, replaced, shorter_replaced, overwritten, lambda path: None])
-def test_other_processes_see_the_rows_that_the_program_sees(mapped, tmp_path, mode, change, view):
+@pytest.mark.parametrize("change", [os.unlink, replaced, overwritten, lambda path: None])
+def test_other_processes_see_the_rows_that_the_program_sees(mapped, tmp_path, mode, change):
     array = np.load(tmp_path / "x.npy", mmap_mode=mode)
     if mode != "r":
         array[5:30] *= 2
-    rows = Rows((view(array),))
+    rows = Rows((np.asarray(array)[7:][:90],))
     change(tmp_path / "x.npy")
     (back,) = pickle.loads(pickle.dumps(rows)).arrays
     assert back.tobytes() == rows.arrays[0].tobytes()
 
 
-@pytest.mark.parametrize("change", [os.unlink, replaced, shorter_replaced, overwritten])
+@pytest.mark.parametrize("change", [os.unlink, replaced, overwritten])
 def test_a_file_that_changes_while_processes_start_is_named(mapped, tmp_path, change):
     pickled = pickle.dumps(Rows((mapped[3:],)))
     os.utime(tmp_path / "x.npy", ns=(1, 1))  # the same rows, written again
