@@ -189,10 +189,7 @@ def test_keys_differ_where_functions_do(folder, build):
     assert code_key(one) == code_key(again)
 
 
-CONFUSED = "captured number", "a global of the same name", "called function", "fields of records", "class of fields"
-
-
-@pytest.mark.parametrize("name", CONFUSED)
+@pytest.mark.parametrize("name", ["called function", "fields of records"])
 def test_each_of_two_that_are_easily_confused_runs_its_own_code(folder, name):
     functions = [PAIRS[name](k) for k in (1, 2)]
     expected = [PAIRS[name](k).py_func() for k in (1, 2)]
@@ -290,15 +287,11 @@ def of_a_user():
         object(),
         Jitted.class_type.instance_type,
         Level(1.0),
-        numba.typeof(plus(1)),
-        numba.cfunc("float64(float64)")(lambda x: x),
-        numba.typed.List([1.0]),
         np.array([None]),
         np.frompyfunc(lambda x: x, 1, 1),
         namedtuple("OfNoModule", "x")(1),
         enum.IntEnum("OfNoModule", {"ONE": 1}).ONE,
         types.ModuleType("elsewhere"),
-        [].append,
         of_a_user(),
     ],
     ids=lambda value: type(value).__name__,
@@ -395,18 +388,7 @@ def test_a_full_disk_costs_a_line_until_there_is_room(folder, said):
     assert said() == []
 
 
-@pytest.mark.parametrize("share", [0, 0.5])
-def test_a_truncated_file_is_said_and_repaired(folder, said, share):
-    assert run(plus(1), 2) == (3, False)
-    (damaged,) = folder.iterdir()
-    damaged.write_bytes(damaged.read_bytes()[: int(share * damaged.stat().st_size)])
-    assert run(plus(1), 2) == (3, False)
-    assert any("cannot be used and is made anew" in line for line in said())
-    assert run(plus(1), 2) == (3, True)
-    assert said() == []
-
-
-def test_code_of_which_a_bit_has_flipped_is_not_run(folder, said):
+def test_damaged_code_is_not_run_and_made_anew(folder, said):
     """Some such code gives a wrong number, or ends the process."""
     assert run(plus(1), 2) == (3, False)
     (file,) = folder.iterdir()
@@ -418,8 +400,12 @@ def test_code_of_which_a_bit_has_flipped_is_not_run(folder, said):
         file.write_bytes(damaged)
         assert asked.load_overload((numba.int64,), cpu_target.target_context) is None
         assert len(said()) == 1
-    assert run(plus(1), 2) == (3, False)
+    for cut in (0, len(whole) // 2):
+        file.write_bytes(whole[:cut])
+        assert run(plus(1), 2) == (3, False)
+        assert any("cannot be used and is made anew" in line for line in said())
     assert run(plus(1), 2) == (3, True)
+    assert said() == []
 
 
 def test_a_file_with_other_code_is_not_run(folder, said):
@@ -437,7 +423,7 @@ def test_a_file_with_other_code_is_not_run(folder, said):
     assert run(plus(1), 2) == (3, True)
 
 
-@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702, None])
+@pytest.mark.parametrize("mode", [0o770, 0o702, None])
 def test_a_folder_that_others_may_write_to_is_not_used(folder, said, monkeypatch, mode):
     """Neither read nor written, and said once; without a mode it belongs to another user."""
     assert run(plus(1), 2) == (3, False)
@@ -676,8 +662,8 @@ NO_EFFECT, EFFECTS = (
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "effect"),
-    [("PenaltyMH", NO_EFFECT), ("PenaltyMH", EFFECTS), ("MHSS", EFFECTS)],
-    ids=["regression", "groups", "groups, exact"],
+    [("MHSS", NO_EFFECT), ("PenaltyMH", EFFECTS)],
+    ids=["regression", "groups"],
 )
 def test_a_step_in_another_process_compiles_nothing(step, effect):
     """And makes the same draws; in the folder of every day, as in an empty one this would take minutes."""
