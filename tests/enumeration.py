@@ -3,7 +3,6 @@
 Independent of the package: written from the definition of the test.
 """
 
-from functools import cache
 from itertools import combinations
 from math import comb, sqrt
 from statistics import fmean, stdev
@@ -43,32 +42,6 @@ def partitions(n_total, batch):
                 yield chosen + rest
 
     return extend(tuple(range(n_total)))
-
-
-@cache
-def law_of_test(values, mu0, epsilon, batch):
-    """Probability of every (decision, rows read) over all orders of the rows."""
-    n_total = len(values)
-    law = {}
-
-    @cache
-    def verdict_of(members):
-        return decide([values[i] for i in members], n_total, mu0, epsilon)
-
-    def look(members, probability):
-        left = [i for i in range(n_total) if i not in members]
-        chosen = list(combinations(left, min(batch, len(left))))
-        for more in chosen:
-            now = tuple(sorted(members + more))
-            verdict = verdict_of(now)
-            if verdict is None:
-                look(now, probability / len(chosen))
-            else:
-                key = (verdict, len(now))
-                law[key] = law.get(key, 0.0) + probability / len(chosen)
-
-    look((), 1.0)
-    return law
 
 
 def acceptance_probability(values, offset, epsilon, batch, n_uniform=1_000):

@@ -25,7 +25,7 @@ class Toggle(Proposal):
     """Propose 1 − θ: between 0 and 1 the row log ratios are known."""
 
     def for_model(self, target):
-        return Move(_toggle, adapt_nothing, pma.RandomWalk(scale=1.0).state)
+        return Move(_toggle, adapt_nothing, pma.RandomWalk(scale=1.0).for_model(target).make_state)
 
 
 @njit

@@ -93,20 +93,6 @@ def test_many_looks_at_hard_rows_keep_to_delta(rule):
         assert errors(rule(delta, **settings), values, 1e-9, 2_000)[1] > delta
 
 
-@pytest.mark.parametrize(("p", "gamma"), [(1.5, 1.05), (3.0, 2.0)])
-def test_the_looks_together_use_no_more_than_delta(p, gamma):
-    rule = ConcentrationBound(0.02, gamma=gamma, p=p, inequality=hoeffding_serfling)
-    assert _used(rule.looks(10**6), 10**6) <= 0.02
-    planted = CounterStands(0.02, gamma=gamma, p=p, inequality=hoeffding_serfling)
-    assert _used(planted.looks(10**6), 10**6) > 0.02
-
-
-def _used(looks, n_rows):
-    """Sum of the error probabilities of the looks, read back from Hoeffding–Serfling bounds."""
-    t, c = looks.sizes, looks.per_bound
-    return np.sum(2 * np.exp(-(c**2) * t / (2 * (1 - (t - 1) / n_rows))))
-
-
 def test_the_inequalities_are_those_of_the_papers():
     t, n, delta = np.array([100, 900]), 1_000, np.array([0.01, 0.002])
     sd = np.sqrt((t - 1) / t)

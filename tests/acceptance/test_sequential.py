@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from enumeration import acceptance_probability, law_of_test, partitions, run_test
+from enumeration import partitions, run_test
 from scipy import stats
 from toy import AnyTest, NoCorrection, Scripted, ScriptedT, Toggle, shift_model
 
@@ -116,13 +116,6 @@ def test_some_order_of_the_rows_catches_a_missing_correction():
 
     wrong, _ = _disagreements(_step(Planted(EPSILON, 3), NINE), NINE, 3)
     assert wrong > 0
-
-
-def test_acceptance_probability_averages_over_the_uniform():
-    log_u = np.log((np.arange(40) + 0.5) / 40)
-    laws = [law_of_test(tuple(VALUES[:9]), (v - OFFSET) / 9, EPSILON, 3) for v in log_u]
-    expected = np.mean([sum(p for (accepted, _), p in law.items() if accepted) for law in laws])
-    assert acceptance_probability(VALUES[:9], OFFSET, EPSILON, 3, n_uniform=40) == pytest.approx(expected)
 
 
 def test_rows_that_all_agree_decide_on_the_first_batch():

@@ -37,6 +37,10 @@ def test_settings_out_of_range_are_refused(test, settings, message):
         test(**{**valid, "batch_size": 100, **settings})
 
 
+def test_a_fixed_batch_beyond_the_data_is_all_rows():
+    assert FixedBatch(500).looks(100).sizes.tolist() == [100]
+
+
 def test_an_inequality_that_is_no_function_is_refused():
     with pytest.raises(TypeError, match="without calling it"):
         ConcentrationBound(inequality="hoeffding")

@@ -588,12 +588,6 @@ def test_another_process_and_its_workers_load_code(start, tmp_path):
     assert files(tmp_path / "compiled" / "pymc_austerity") == kept
 
 
-def test_two_processes_that_start_at_once_leave_code_that_runs(start):
-    for process in [start(), start()]:
-        assert {name: result for name, (result, _) in finished(process).items() if name in RESULTS} == RESULTS
-    assert results(finished(start()), True)
-
-
 def test_a_changed_source_misses_in_another_process(start, tmp_path):
     """Of the function, or of a file that extends numba; where the package lies does not matter, nor other files."""
     finished(start())

@@ -130,16 +130,6 @@ def test_a_rate_that_the_test_cannot_reach_is_refused(walk):
     assert walk(target_accept=0.5).for_model(METROPOLIS).make_state(np.zeros(2), CONTINUOUS, 9).target == 0.5
 
 
-def test_adaptive_metropolis_learns_a_correlated_covariance():
-    state, _ = _random_walk_metropolis(pma.AdaptiveMetropolis(), _correlated, 2, 20_000, 1)
-    shape = state.factor @ state.factor.T
-    correlation = shape[0, 1] / np.sqrt(shape[0, 0] * shape[1, 1])
-    assert correlation == pytest.approx(0.45, abs=0.12)
-    assert shape[1, 1] / shape[0, 0] == pytest.approx(4.0, rel=0.35)
-    fresh = pma.AdaptiveMetropolis().for_model(METROPOLIS).make_state(np.zeros(2), CONTINUOUS, 100).factor
-    assert fresh[1, 0] == 0
-
-
 def test_default_scale_shrinks_with_the_rows():
     start = pma.RandomWalk().for_model(METROPOLIS).make_state
     wide, narrow = (start(np.zeros(1), np.zeros(1, bool), n).factor for n in (100, 10_000))

@@ -111,19 +111,6 @@ def test_a_walk_without_data_is_uniform(walk):
         assert np.abs(haar_z(found)).max() < MAX_Z
 
 
-def _cautious_near_the_identity(rng, theta, state, around):
-    matrix = theta.reshape(4, 4)
-    scale = 0.1 if matrix[0, 0] > 0 else 1.0
-    return np.dot(random_rotation(rng, 4, scale), matrix).ravel(), 0.0, 0
-
-
-@pytest.mark.slow
-def test_a_walk_whose_scale_depends_on_where_it_is_is_not(walk):
-    rng, (_, _, state) = np.random.default_rng(1), walk
-    positions = wander(_cautious_near_the_identity, rng, np.eye(4).ravel(), state, N_STEPS)
-    assert np.abs(haar_z(positions.reshape(-1, 4, 4))).max() > MAX_Z
-
-
 @pytest.mark.slow
 def test_matrix_stays_orthonormal_for_100_000_steps(walk):
     wandered, theta, _ = walk

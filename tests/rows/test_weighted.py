@@ -12,7 +12,7 @@ import pymc_austerity as pma
 from pymc_austerity.acceptance.all_rows import Exact
 from pymc_austerity.acceptance.uncorrected import FixedBatch
 from pymc_austerity.diagnostics.spot_check import evaluate_pair
-from pymc_austerity.rows.weighted import Weighted, alias_table, draw_weighted, row_table, weigh_rows
+from pymc_austerity.rows.weighted import Weighted, alias_table, draw_weighted, row_table
 from pymc_austerity.steps.defaults import plan_proxy
 
 SIZES = np.array([0.0, 1.0, 2.0, 3.0, 10.0, 0.5, 0.5, 4.0])
@@ -26,16 +26,6 @@ def test_rows_come_with_their_probability():
     table = row_table(SIZES, floor=0.2)
     expected = 0.8 * SIZES / SIZES.sum() + 0.2 / 8
     assert stats.chisquare(frequencies(table), 200_000 * expected).pvalue > 1e-4
-
-
-def test_the_weighted_mean_is_unbiased_and_unweighted_it_is_not():
-    terms = np.random.default_rng(3).normal(SIZES, 1.0)
-    table = row_table(SIZES, floor=0.2)
-    numbers = draw_weighted(np.random.default_rng(4), table, 0, 200_000)
-    new, old = terms[numbers].copy(), np.zeros(numbers.size)
-    assert abs(new.mean() - terms.mean()) > 10 * new.std() / np.sqrt(new.size)
-    weigh_rows(table, numbers, new, old)
-    assert abs(new.mean() - terms.mean()) < 4 * new.std() / np.sqrt(new.size)
 
 
 ANY_SIZES = arrays(float, st.integers(1, 60), elements=st.floats(0, 1e6, allow_subnormal=False))
@@ -69,16 +59,6 @@ def test_a_later_batch_has_as_many_rows_as_were_asked_for():
 def test_sizes_are_weighed_in_any_unit():
     table, small = row_table(SIZES, floor=0.2), row_table(1e-9 * SIZES, floor=0.2)
     np.testing.assert_allclose(small.weight, table.weight, rtol=1e-5)
-
-
-def test_table_is_a_source_and_a_key():
-    table = row_table(SIZES, floor=0.2)
-    source = table.source()
-    assert source.weighted
-    assert source.weights is table.weight
-    assert source.state(8) is table
-    assert len({source, table.source()}) == 2
-    assert len({Weighted(), Weighted(0.2), Weighted(0.3)}) == 2
 
 
 def test_sizes_of_zero_and_a_floor_of_one_draw_uniformly():
