@@ -18,19 +18,8 @@ class Shared:
 
     def __init__(self) -> None:
         self.saved = 0.0  # seconds that were not spent because something had been learnt before
-        # The objects that a key names by their addresses live as long as the entry.
-        self._made: dict[Hashable, tuple[Any, float, Any]] = {}
-
-    def once(self, key: Hashable, of: Any, make: Callable[[], Made]) -> Made:
-        """Return what was made before under this key, or make it."""
-        if key in self._made:
-            made, seconds, _ = self._made[key]
-            self.saved += seconds
-        else:
-            start = time.process_time()
-            made = make()
-            self._made[key] = made, time.process_time() - start, of
-        return made
+        # What was made, its seconds, and the objects that the key names by their addresses, which live as long.
+        self.made: dict[Hashable, tuple[Any, float, Any]] = {}
 
 
 _shared: ContextVar[Shared | None] = ContextVar("shared", default=None)
@@ -55,8 +44,15 @@ def once(what: str, of: tuple[Any, ...], make: Callable[[], Made]) -> Made:
     shared = _shared.get()
     if shared is None:
         return make()
-    key = tuple(o if isinstance(o, str | float | int | tuple | None) else id(o) for o in of)
-    return shared.once((what, *key), of, make)
+    key = (what, *(o if isinstance(o, str | float | int | tuple | None) else id(o) for o in of))
+    if key in shared.made:
+        made, seconds, _ = shared.made[key]
+        shared.saved += seconds
+    else:
+        start = time.process_time()
+        made = make()
+        shared.made[key] = made, time.process_time() - start, of
+    return made
 
 
 @contextmanager
