@@ -1,7 +1,5 @@
 """Scalable subsampling: exact by enumeration, as formulas say where there are some, and not when tampered with."""
 
-from itertools import product
-
 import numpy as np
 import pytest
 from evidence import MAX_Z, stationary_law
@@ -134,26 +132,6 @@ def test_asymmetric_cones_move_the_law():
 )
 def test_a_planted_mistake_moves_the_stationary_law(tampered):
     assert np.abs(law(**tampered) - POSTERIOR).max() > 1e-4  # computed, not sampled: right ones stay below 1e-14
-
-
-def test_rows_used_again_move_the_stationary_law():
-    """Planted mistake: the first B of a pool that is never renewed, in place of rows drawn afresh."""
-    pool = np.random.default_rng(3).choice(12, 10, p=BOUNDS / BOUNDS.sum())
-
-    def acceptance(i, j):
-        delta, offset = change(i, j)
-        v = delta / (BOUNDS * span(i, j))
-        total = 0.0
-        for n, weight in enumerate(stats.poisson.pmf(np.arange(pool.size + 1), BOUNDS.sum() * span(i, j))):
-            for kept in product((False, True), repeat=n):
-                read = v[pool[:n]]
-                keep = np.array([keep_probability(x) for x in read])
-                chance = weight * np.where(kept, keep, 1 - keep).prod()
-                if chance > 0:
-                    total += chance * np.exp(min(0.0, offset + sum(log_factor(x) for x in read[list(kept)])))
-        return total
-
-    assert np.abs(stationary_law(matrix(acceptance)) - POSTERIOR).max() > 1e-3
 
 
 # The compiled test, on a table of row terms in place of a model

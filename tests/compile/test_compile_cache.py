@@ -153,14 +153,11 @@ PAIRS = {
     "global number": lambda k: global_(k),
     "default": lambda k: source(f"@njit\ndef f(x={k}):\n    return x"),
     "a global of the same name": shadowed,
-    "constant": lambda k: source(f"@njit\ndef f():\n    return {k}"),
     "kind of constant": lambda k: source(f"@njit\ndef f():\n    return {[True, 1][k - 1]}"),
     "constant of an inner function": lambda k: source(f"@njit\ndef f():\n    return (lambda: {k})()"),
     "sign of zero": lambda k: captured([0.0, -0.0][k - 1], "lambda: np.copysign(1.0, value)"),
-    "kind of number": lambda k: captured([np.float32(0.1), np.float64(0.1)][k - 1]),
     "called function": lambda k: called(f"x + {k}"),
     "called function's operator": lambda k: called(["x + 1", "x * 1"][k - 1]),
-    "tuple": lambda k: captured((k, 2.0), "lambda: value[0]"),
     "where a tuple ends": lambda k: captured([((1,), 2, 3), ((1, 2), 3)][k - 1], "lambda: len(value)"),
     "array": lambda k: captured(np.arange(3.0) * k, "lambda: value[2]"),
     "kind of array": lambda k: captured(np.ones(3, ["f4", "f8"][k - 1]), "lambda: value[2] + np.float32(0.1)"),
@@ -175,7 +172,6 @@ PAIRS = {
         for name, options in {
             "fastmath": [{}, {"fastmath": True}],
             "fastmath's parts": [{"fastmath": {"nsz"}}, {"fastmath": {"nnan"}}],
-            "boundscheck": [{}, {"boundscheck": True}],
             "error_model": [{}, {"error_model": "numpy"}],
         }.items()
     },

@@ -11,7 +11,6 @@ N, SLOTS, FLOOR = 60, 40_000, 0.2
 SIZES = np.random.default_rng(1).lognormal(0, 1.5, N)
 EXPECTED = (1 - FLOOR) * SIZES / SIZES.sum() + FLOOR / N
 ORDERS = {
-    "as they come": np.arange(N),
     "light rows first": np.argsort(SIZES),
     "heavy rows first": np.argsort(-SIZES),
     "by label": np.argsort(np.arange(N) % 2, kind="stable"),
