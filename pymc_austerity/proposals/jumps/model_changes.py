@@ -15,7 +15,6 @@ from pymc_austerity.compile.bounded_integers import integer_below
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.proposals.jumps.excluded_law import LinkedExcludedLaw
 from pymc_austerity.proposals.jumps.jump_moves import draw_law, log_law, log_normal
-from pymc_austerity.proposals.jumps.sub_models import SurrogateJumpState
 from pymc_austerity.proposals.jumps.tableau import (
     choose_weighted,
     conditional,
@@ -35,30 +34,6 @@ _RHO = (0.0, 0.9)
 ChangeModel = Callable[..., tuple[float, int, int]]
 
 
-class Corrections(NamedTuple):
-    """Parts of the moves that tests replace by planted mistakes."""
-
-    shift: Callable[..., float]  # ``shift(state, tableau, i, j)``: what a unit of the newly included j takes from i
-    #: ``flip(state, forward, backward)``: log ratio of the probabilities of choosing the way back and the way there.
-    flip: Callable[..., float]
-    swap: Callable[..., float]
-
-
-@njit
-def regression_shift(state: SurrogateJumpState, tableau: np.ndarray, i: int, j: int) -> float:
-    """Return (A_gg⁻¹A_gj)_i."""
-    return tableau[i, j]
-
-
-@njit
-def choice_ratio(state: SurrogateJumpState, forward: float, backward: float) -> float:
-    """Return log P(way back) − log P(way there)."""
-    return backward - forward
-
-
-CORRECT = Corrections(regression_shift, choice_ratio, choice_ratio)
-
-
 class Membership(NamedTuple):
     """How a coefficient comes into a model and leaves it, compiled; all return a log density."""
 
@@ -72,7 +47,7 @@ class Membership(NamedTuple):
     log_left_out: Callable[..., float]
 
 
-def build_membership(family: int, excluded_law: LinkedExcludedLaw, shift: Callable[..., float]) -> Membership:
+def build_membership(family: int, excluded_law: LinkedExcludedLaw) -> Membership:
     """Compile how a coefficient comes into a model and leaves it."""
 
     @njit
@@ -82,7 +57,7 @@ def build_membership(family: int, excluded_law: LinkedExcludedLaw, shift: Callab
         value = mean + spread * rng.standard_normal()
         for i in range(included.size):
             if included[i]:
-                theta[state.places[i]] -= shift(state, tableau, i, p) * value
+                theta[state.places[i]] -= tableau[i, p] * value  # (A_gg⁻¹A_gp)_i
         theta[state.places[p]], theta[state.switches[p]], included[p] = value, 1.0, True
         sweep(tableau, p, 1.0)
         return log_normal(value, mean, spread)
@@ -94,7 +69,7 @@ def build_membership(family: int, excluded_law: LinkedExcludedLaw, shift: Callab
         sweep(tableau, p, -1.0)
         for i in range(included.size):
             if included[i]:
-                theta[state.places[i]] += regression_shift(state, tableau, i, p) * value
+                theta[state.places[i]] += tableau[i, p] * value
         mean, precision = conditional(tableau, p)
         return log_normal(value, mean, 1 / np.sqrt(precision))
 
@@ -121,7 +96,7 @@ def build_membership(family: int, excluded_law: LinkedExcludedLaw, shift: Callab
     return Membership(include, exclude, leave_out, log_left_out)
 
 
-def build_flip(membership: Membership, flip_ratio: Callable[..., float]) -> ChangeModel:
+def build_flip(membership: Membership) -> ChangeModel:
     """Compile a move that includes or excludes one coefficient and returns log q(θ|θ′) − log q(θ′|θ)."""
     include, exclude, leave_out, log_left_out = membership
 
@@ -136,12 +111,12 @@ def build_flip(membership: Membership, flip_ratio: Callable[..., float]) -> Chan
             ratio = log_left_out(theta, p, state, surroundings)
             ratio -= include(rng, theta, included, tableau, state, p)
         after = flip_weights(tableau, included, state)
-        return ratio + flip_ratio(state, log_share(before, p), log_share(after, p)), p, -1
+        return ratio + (log_share(after, p) - log_share(before, p)), p, -1
 
     return flip
 
 
-def build_swap(membership: Membership, swap_ratio: Callable[..., float]) -> ChangeModel:
+def build_swap(membership: Membership) -> ChangeModel:
     """Compile a move that excludes one coefficient and gives its seat to another, or to itself."""
     include, exclude, leave_out, log_left_out = membership
 
@@ -156,7 +131,7 @@ def build_swap(membership: Membership, swap_ratio: Callable[..., float]) -> Chan
         weights = seat_weights(tableau, included, state)
         entering = choose_weighted(rng, weights)
         ratio -= include(rng, theta, included, tableau, state, entering)
-        ratio += swap_ratio(state, weights[entering], weights[leaving])
+        ratio += weights[leaving] - weights[entering]
         if entering != leaving:
             ratio += log_left_out(old, entering, state, surroundings)
             ratio -= leave_out(rng, theta, leaving, state, surroundings)

@@ -16,14 +16,7 @@ from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import LinkedLogPrior
 from pymc_austerity.likelihood.linked_functions import log_prior_at
 from pymc_austerity.proposals.jumps.excluded_law import LinkedExcludedLaw, excluded_law_at
-from pymc_austerity.proposals.jumps.model_changes import (
-    CORRECT,
-    Corrections,
-    build_flip,
-    build_membership,
-    build_swap,
-    build_update,
-)
+from pymc_austerity.proposals.jumps.model_changes import build_flip, build_membership, build_swap, build_update
 from pymc_austerity.proposals.jumps.sub_models import SurrogateJumpState
 from pymc_austerity.proposals.jumps.tableau import sweep, swept_tableau
 from pymc_austerity.proposals.proposal import Propose
@@ -83,16 +76,14 @@ def build_surrogate_jump(
     transitions: int,
     log_prior: LinkedLogPrior = log_prior_at,
     excluded_law: LinkedExcludedLaw = excluded_law_at,
-    corrections: Corrections = CORRECT,
 ) -> Propose:
     """Compile some transitions on the surrogate.
 
     `family`: of the law from which excluded coefficients are drawn; `redraw`: whether an update draws all excluded
     coefficients anew; `transitions`: at most; how many is drawn uniformly each time.
     """
-    shift, flip_ratio, swap_ratio = corrections
-    membership = build_membership(family, excluded_law, shift)
-    flip, swap = build_flip(membership, flip_ratio), build_swap(membership, swap_ratio)
+    membership = build_membership(family, excluded_law)
+    flip, swap = build_flip(membership), build_swap(membership)
     update, log_surrogate = build_update(membership, redraw), build_log_surrogate(log_prior)
 
     @njit
