@@ -152,7 +152,7 @@ def test_mistakes_in_the_ratio_are_caught(exact, name, mistake):
 PRIORS = {
     "normal": (lambda scale: pm.Normal("beta", 0.3, scale, shape=2), stats.norm(0.3, 0.5)),
     "Laplace": (lambda scale: pm.Laplace("beta", 0.3, scale, shape=2), stats.laplace(0.3, 0.5)),
-    "Student": (lambda scale: pm.StudentT("beta", 4, 0.3, scale, shape=2), stats.t(4, 0.3, 0.5)),
+    "Student": (lambda scale: pm.StudentT("beta", 4, mu=0.3, sigma=scale, shape=2), stats.t(4, 0.3, 0.5)),
 }
 
 
