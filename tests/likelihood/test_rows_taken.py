@@ -3,10 +3,11 @@
 import numpy as np
 import pymc as pm
 import pytest
+from rowwise import AS_WRITTEN, by_numpy, evaluated
 
 import pymc_austerity as pma
-from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.likelihood import NotRowWiseError, read_model, rows_taken
+from pymc_austerity.steps import step_building
 
 N, G = 1_500, 12
 RNG = np.random.default_rng(8)
@@ -74,12 +75,13 @@ TAKEN = {
 
 def densities(model):
     """The log density of the rows and the prior, and that of the model, at a point."""
-    data = read_model(model, model.value_vars, None, None)
-    read, theta = data.likelihood, data.theta0 + 0.3 * np.random.default_rng(1).normal(size=data.theta0.size)
-    terms = [read.log_prior, read.row_log_likelihood]
-    function = interpret_log_density([read.theta, read.others, *read.fixed, *read.batches], terms)
+    with by_numpy:
+        data = read_model(model, model.value_vars, None, None)
+        whole = model.compile_logp(mode=AS_WRITTEN)
+    likelihood, theta = data.likelihood, data.theta0 + 0.3 * np.random.default_rng(1).normal(size=data.theta0.size)
+    function = evaluated(likelihood, [likelihood.log_prior, likelihood.row_log_likelihood])
     log_prior, rows = function(theta, data.others0, *data.fixed, *data.rows.arrays)
-    return data, log_prior + rows.sum(), model.compile_logp()(data.coordinates.point(data.point, theta))
+    return data, log_prior + rows.sum(), whole(data.coordinates.point(data.point, theta))
 
 
 @pytest.mark.parametrize("build", TAKEN.values(), ids=TAKEN)
@@ -125,12 +127,16 @@ def test_entries_that_rows_share_stay_effects():
     assert rows_taken.with_rows_taken(model, None, model.initial_point()) is None
 
 
-@pytest.mark.slow
-def test_groups_beside_rows_of_another_length_are_named(caplog):
+def test_groups_beside_rows_of_another_length_are_named(caplog, monkeypatch):
     """Rows of both lengths are drawn as those of one population, by one decision."""
+
+    def decided(model, example, *more):
+        raise InterruptedError(f"one decision on {len(example.rows)} rows")
+
+    monkeypatch.setattr(step_building, "_one_decision", decided)
     with survival(of_groups), caplog.at_level("INFO", "pymc_austerity"):
-        step = pma.PenaltyMH()
-    assert step.decider.n_rows == N
+        with pytest.raises(InterruptedError, match=f"one decision on {N} rows"):
+            pma.PenaltyMH()
     assert "Write one observed variable for all of them, with pm.Censored" in caplog.text
 
 
