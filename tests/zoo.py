@@ -72,13 +72,6 @@ def _():
     pm.Normal("y", pm.math.dot(pm.Data("X", frame[["a", "b", "c"]]), slopes()), 1.0, observed=frame["y"])
 
 
-@splits("linear, pandas columns")
-def _():
-    frame = pd.DataFrame(X, columns=list("abc"))
-    beta = slopes()
-    pm.Normal("y", beta[0] * frame["a"].to_numpy() + beta[1] * frame["b"].to_numpy(), 1.0, observed=REAL)
-
-
 @splits("linear, xarray, dims and coords", coords={"row": np.arange(N), "column": list("abc")})
 def _():
     table = xr.DataArray(X, dims=("row", "column"))
@@ -115,11 +108,6 @@ def _():
     pm.Bernoulli("y", p=pm.math.sigmoid(pm.math.dot(X, slopes())), observed=BINARY)
 
 
-@splits("Poisson with offset")
-def _():
-    pm.Poisson("y", pt.exp(pt.dot(X, slopes()) + np.log(EXPOSURE)), observed=COUNT)
-
-
 @splits("negative binomial")
 def _():
     pm.NegativeBinomial("y", mu=pt.exp(X @ slopes()), alpha=pm.Exponential("alpha", 1), observed=COUNT)
@@ -128,17 +116,6 @@ def _():
 @splits("Student-t")
 def _():
     pm.StudentT("y", nu=pm.Gamma("nu", 2, 0.1), mu=X @ slopes(), sigma=pm.HalfNormal("sigma"), observed=REAL)
-
-
-@splits("Gamma")
-def _():
-    alpha = pm.Exponential("alpha", 1)
-    pm.Gamma("y", alpha=alpha, beta=alpha / pt.exp(X @ slopes()), observed=POSITIVE)
-
-
-@splits("log-normal")
-def _():
-    pm.LogNormal("y", X @ slopes(), pm.HalfNormal("sigma"), observed=POSITIVE)
 
 
 @splits("beta-binomial")
@@ -169,12 +146,6 @@ def _():
     ordered = pm.distributions.transforms.ordered
     cut = pm.Normal("cut", 0, 1, shape=GROUPS - 1, transform=ordered, initval=np.arange(GROUPS - 1.0))
     pm.OrderedLogistic("y", eta=X @ slopes(), cutpoints=cut, observed=GROUP)
-
-
-@splits("multivariate normal, LKJ")
-def _():
-    chol, _, _ = pm.LKJCholeskyCov("chol", n=3, eta=2, sd_dist=pm.HalfNormal.dist(1.0))
-    pm.MvNormal("y", mu=pm.Normal("mu", 0, 1, shape=3), chol=chol, observed=X)
 
 
 @splits("multivariate normal regression, LKJ")
@@ -215,12 +186,6 @@ def _():
 @splits("zero-inflated Poisson")
 def _():
     pm.ZeroInflatedPoisson("y", psi=pm.Beta("psi", 1, 1), mu=pt.exp(X @ slopes()), observed=COUNT)
-
-
-@splits("zero-inflated negative binomial")
-def _():
-    psi = pm.Beta("psi", 1, 1)
-    pm.ZeroInflatedNegativeBinomial("y", psi=psi, mu=pt.exp(X @ slopes()), alpha=2.0, observed=COUNT)
 
 
 @splits("hurdle Poisson")
@@ -306,17 +271,6 @@ def _():
     u = pm.Normal("u", shape=N)
     pm.Potential("ridge", -(u**2))
     pm.Normal("y", u[np.arange(N) % 7], 1.0, observed=REAL)
-
-
-@splits("a log density as a potential")
-def _():
-    law = pm.Weibull.dist(pm.HalfNormal("shape"), pt.exp(X @ slopes()))
-    pm.Potential("y", pm.logp(law, np.abs(REAL)))
-
-
-@splits("einsum over the columns of each row")
-def _():
-    pm.Normal("y", pt.einsum("ij,j->i", X, slopes()), 1.0, observed=REAL)
 
 
 @splits("a number filled into all rows")
@@ -417,12 +371,6 @@ def _():
     pm.GaussianRandomWalk("y", sigma=pm.HalfNormal("sigma"), init_dist=start, observed=REAL)
 
 
-@refused("autoregression", "'y'", "over all rows", "PartialPosteriorPaths")
-def _():
-    rho = pm.Normal("rho", shape=2)
-    pm.AR("y", rho, sigma=1.0, constant=True, init_dist=pm.Normal.dist(0, 1), observed=REAL)
-
-
 @refused("latent random walk", "'y'", "'path' has 60 entries that belong to single rows", "NUTS")
 def _():
     path = pm.GaussianRandomWalk("path", sigma=1.0, init_dist=pm.Normal.dist(0, 1), shape=N)
@@ -432,11 +380,6 @@ def _():
 @refused("an effect of each row", "'y'", "'eps' has 60 entries that belong to single rows", "pm.Mixture")
 def _():
     pm.Normal("y", X @ slopes() + pm.Normal("eps", shape=N), 1.0, observed=REAL)
-
-
-@refused("a label of each row", "'y'", "'outlier' has 60 entries", "pm.Mixture")
-def _():
-    pm.Normal("y", X @ slopes(), pt.switch(pm.Bernoulli("outlier", 0.1, shape=N), 10.0, 1.0), observed=REAL)
 
 
 @refused("a label of each row, summed", "'y'", "'outlier' has 60 entries", "pm.Mixture")
@@ -486,27 +429,10 @@ def _():
     pm.Normal("y", (data - data.mean(0)) @ slopes(), 1.0, observed=REAL)
 
 
-@refused("standardised in the graph", "'y'", "statistic over rows", "outside the model")
-def _():
-    data = pm.Data("X", X)
-    pm.Normal("y", (data / data.std(0)) @ slopes(), 1.0, observed=REAL)
-
-
 @refused("the number of rows as a number", "'y'", "number of rows enters")
 def _():
     data = pm.Data("X", X)
     pm.Normal("y", data @ slopes() * data.shape[0], 1.0, observed=REAL)
-
-
-@refused("a lag", "'y'", "lag")
-def _():
-    series = pt.as_tensor(REAL)
-    pm.Potential("y", -((series - pm.Normal("rho") * pt.concatenate([[0.0], series[:-1]])) ** 2))
-
-
-@refused("a cumulative sum", "'y'", "accumulated")
-def _():
-    pm.Normal("y", pt.cumsum(pt.as_tensor(REAL) * pm.Normal("b")), 1.0, observed=REAL)
 
 
 @refused("a softmax over rows", "'y'", "normalised against each other")
@@ -603,14 +529,6 @@ def _():
         [pm.Normal("rho")],
     )
     pm.Normal("y", states[0] if isinstance(states, tuple) else states, 1.0, observed=REAL)
-
-
-@refused("a scan over rows and the ones before", "'y'", "lag")
-def _():
-    lagged = {"input": pt.as_tensor(REAL), "taps": [0, 1]}
-    mu = pytensor.scan(lambda before, now, rho: now - rho * before, [lagged], None, [pm.Normal("rho")])
-    mu = mu[0] if isinstance(mu, tuple) else mu
-    pm.Normal("y", pt.concatenate([pt.zeros(1), mu]), 1.0, observed=REAL)
 
 
 @refused("a scan whose steps read all rows", "'y'", "statistic over rows")

@@ -9,6 +9,7 @@ from scipy.stats import norm
 from zoo import REAL, N, X, slopes
 
 import pymc_austerity as pma
+from pymc_austerity.likelihood.model_graph import entries_taken
 
 GROUPS = np.arange(N) % 5
 
@@ -29,10 +30,6 @@ def of_mean(mean):
     return lambda groups, size=5: pm.Normal("y", mean(groups, size), 1.0, observed=REAL)
 
 
-def of_a_scale(groups, size=5):
-    pm.Normal("y", X @ slopes(), pm.HalfNormal("u", shape=size)[groups], observed=REAL)
-
-
 def deterministic(size):
     return pm.Deterministic("u", pm.Normal("z", shape=size) * pm.HalfNormal("tau"))
 
@@ -42,7 +39,6 @@ MODELS = {
     "vector": by_vector,
     "matrix": of_mean(lambda groups, size: pm.Normal("u", shape=(3, size))[np.arange(N) % 3, groups]),
     "row of a matrix": of_mean(lambda groups, size: (X[:, :2] * pm.Normal("u", shape=(size, 2))[groups]).sum(axis=1)),
-    "scale": of_a_scale,
     "deterministic": of_mean(lambda groups, size: deterministic(size)[groups]),
     "data": of_mean(lambda groups, size: pm.Normal("slope") * pm.Data("u", np.linspace(0, 1, size))[groups]),
 }
@@ -55,8 +51,7 @@ def test_numbers_in_range_are_read_negative_ones_as_well(build):
     assert np.abs(rows_of(lambda: build((GROUPS + 1) % 5)) - rows).max() > 0.01  # numbers that are in range, and wrong
 
 
-@pytest.mark.parametrize("shift", [1, -6])
-@pytest.mark.parametrize("build", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize(("build", "shift"), [*((build, 1) for build in MODELS.values()), (by_vector, -6)])
 def test_numbers_beyond_the_axis_are_refused_by_name(build, shift):
     with pytest.raises(ValueError, match=rf"has 5 entries .* from {shift} to {4 + shift}.*from 0 to 4"):
         read(lambda: build(GROUPS + shift))
@@ -116,7 +111,6 @@ def test_an_index_that_the_model_draws_is_left_to_its_support():
     ("build", "by"),
     [
         (lambda u: u[pm.DiscreteUniform("which", 0, 3)], "which"),
-        (lambda u: u[pm.DiscreteUniform("kind", 0, 3, shape=5)[GROUPS]], "kind"),
         (lambda u: u[pm.DiscreteUniform("kind", -5, 2, shape=5)[GROUPS]], "kind"),
     ],
 )
@@ -126,3 +120,16 @@ def test_a_drawn_index_whose_prior_reaches_beyond_is_refused(build, by):
 
     with pytest.raises(ValueError, match=f"u has 3 entries .* index it by {by} .*Give {by} a prior .* 0 to 2"):
         read(beyond)
+
+
+VECTOR, K = pt.vector("vector"), pt.iscalar("k")
+
+
+@pytest.mark.parametrize("index", [slice(5, 2, -1), slice(None, None, 3), slice(-2, None), 3, -1])
+def test_entries_are_those_that_numpy_takes(index):
+    np.testing.assert_array_equal(entries_taken(VECTOR[index].owner, 7), np.atleast_1d(np.arange(7)[index]))
+
+
+@pytest.mark.parametrize("index", [slice(2, K), slice(None, None, K), K])
+def test_what_only_data_say_is_not_known(index):
+    assert entries_taken(VECTOR[index].owner, 7) is None

@@ -46,7 +46,7 @@ def model_of(n_rows, build):
     return model, data, Density(None, interpret_rows(data.likelihood))
 
 
-@pytest.mark.parametrize("n_rows", [2, 3, 20, 31, 32])
+@pytest.mark.parametrize("n_rows", [2, 31, 32])
 def test_a_dependence_on_the_number_of_rows_is_seen_in_few_rows(n_rows):
     small = model_of(n_rows, lambda X, y: pm.Normal("y", X @ slopes(), 1.0, observed=y))
     check(small)

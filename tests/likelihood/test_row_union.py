@@ -26,13 +26,6 @@ def unequal_groups():
     pm.StudentT("second", nu=nu + 1, mu=mu[1], sigma=sigma[1], observed=2 * REAL[:FEW])
 
 
-def hurdle_in_two_parts():
-    """Whether there is anything, and how much where there is; the second reads covariates of its own rows."""
-    some, beta = REAL > -0.3, slopes()
-    pm.Bernoulli("any", logit_p=X @ beta, observed=some)
-    pm.LogNormal("amount", X[some] @ beta, pm.HalfNormal("sigma"), observed=POSITIVE[some])
-
-
 def observed_and_censored():
     rate = pm.Exponential("rate", 1.0)
     pm.Exponential("ended", rate, observed=POSITIVE)
@@ -46,7 +39,7 @@ def three_sources():
     pm.Poisson("counts", pt.exp(X[:FEW] @ beta), observed=COUNT[:FEW])
 
 
-MODELS = {f.__name__: f for f in (unequal_groups, hurdle_in_two_parts, observed_and_censored, three_sources)}
+MODELS = {f.__name__: f for f in (unequal_groups, observed_and_censored, three_sources)}
 
 
 def names_of_outcomes(model):

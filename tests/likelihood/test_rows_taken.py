@@ -134,9 +134,9 @@ def test_groups_beside_rows_of_another_length_are_named(caplog, monkeypatch):
         raise InterruptedError(f"one decision on {len(example.rows)} rows")
 
     monkeypatch.setattr(step_building, "_one_decision", decided)
-    with survival(of_groups), caplog.at_level("INFO", "pymc_austerity"):
-        with pytest.raises(InterruptedError, match=f"one decision on {N} rows"):
-            pma.PenaltyMH()
+    caplog.set_level("INFO", "pymc_austerity")
+    with survival(of_groups), pytest.raises(InterruptedError, match=f"one decision on {N} rows"):
+        pma.PenaltyMH()
     assert "Write one observed variable for all of them, with pm.Censored" in caplog.text
 
 

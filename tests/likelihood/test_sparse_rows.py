@@ -15,9 +15,7 @@ import pymc_austerity as pma
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood import sparse_rows
 from pymc_austerity.likelihood.layout import flatten
-from pymc_austerity.likelihood.model_data import read_model
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
-from pymc_austerity.proxy.full_pass import FullPass, read_coordinates
 
 N, P = 90, 24
 _rng = np.random.default_rng(5)
@@ -36,10 +34,6 @@ def logistic(product=ps.dot, table=TABLE):
     return model
 
 
-def dense_product(table, beta):
-    return pm.math.dot(table.toarray(), beta)
-
-
 def softmax():
     with pm.Model() as model:
         beta = pm.Normal("beta", 0, 1, shape=(P, 3))
@@ -55,10 +49,6 @@ def mean_and_scale():
     return model
 
 
-def from_columns():
-    return logistic(table=TABLE.tocsc())
-
-
 def mostly_filled():
     return logistic(table=sparse.random(N, P, 0.8, format="csr", random_state=4))
 
@@ -66,12 +56,8 @@ def mostly_filled():
 TURNED = sparse.csr_matrix(TABLE.T)
 #: Products of tables that hold rows on the second axis, or are made from constants.
 MADE = {
-    "rows on the second axis": lambda beta: ps.dot(beta, TURNED),
     "by columns on the second axis": lambda beta: ps.dot(beta, TURNED.tocsc()),
     "transposed in the model": lambda beta: ps.dot(ps.as_sparse_variable(TURNED).T, beta),
-    "structured, transposed": lambda beta: ps.structured_dot(
-        ps.transpose(ps.as_sparse_variable(TURNED)), beta[:, None]
-    )[:, 0],
     "scaled": lambda beta: ps.dot(ps.col_scale(ps.as_sparse_variable(TABLE), pt.constant(np.arange(1.0, P + 1))), beta),
     "of two parts": lambda beta: ps.dot(ps.hstack([TABLE[:, :9], TABLE[:, 9:]], format="csr"), beta),
     "some rows of more": lambda beta: ps.dot(ps.as_sparse_variable(sparse.vstack([TABLE, TABLE], "csr"))[:N], beta),
@@ -109,9 +95,7 @@ def test_tables_made_from_constants_are_data(name):
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "build", [logistic, softmax, softmax_on_the_second_axis, mean_and_scale, from_columns, mostly_filled]
-)
+@pytest.mark.parametrize("build", [logistic, softmax, softmax_on_the_second_axis, mean_and_scale, mostly_filled])
 def test_rows_have_the_density_that_pymc_computes(build):
     found, expected = densities_of_rows(build())
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
@@ -160,11 +144,7 @@ def of_a_shared_table_transposed(table, beta):
     return ps.dot(pytensor.shared(sparse.csr_matrix(table.T), name="words").T, beta)
 
 
-def of_a_shared_table_behind(table, beta):
-    return ps.dot(beta, pytensor.shared(sparse.csr_matrix(table.T), name="words"))
-
-
-OF_SHARED = (of_a_shared_table, of_a_shared_table_transposed, of_a_shared_table_behind)
+OF_SHARED = (of_a_shared_table, of_a_shared_table_transposed)
 
 
 @pytest.mark.parametrize(
@@ -192,46 +172,3 @@ def test_rows_much_longer_than_the_others_are_mentioned(caplog):
         row_likelihood(model)
     assert "150 a row at most, 2.66 on average" in caplog.text
     assert [r.levelname for r in caplog.records if "cap the entries of a row" in r.message] == ["WARNING"]
-
-
-@pytest.mark.slow
-def test_the_hessian_is_summed_from_entries_as_from_whole_rows():
-    whole_row = sparse.csr_matrix(
-        (np.ones(80), (np.full(80, 3), np.arange(80))), (N, 80)
-    )  # in a chunk of its own below
-    wide = sparse.random(N, 80, 0.05, format="csr", random_state=3) + whole_row
-    found = {}
-    for name, table in (("sparse", wide), ("dense", wide.toarray())):
-        with pm.Model() as model:
-            beta = pm.Normal("beta", 0, 1, shape=80)
-            eta = ps.dot(table, beta) if name == "sparse" else pm.math.dot(table, beta)
-            pm.Bernoulli("y", logit_p=eta, observed=LABELS)
-        data = read_model(model, model.value_vars, None, None)
-        full = FullPass(data.likelihood, read_coordinates(data.likelihood))
-        psi = np.random.default_rng(2).normal(0, 0.3, 80)
-        parts = [data.rows.take(np.arange(*ends)) for ends in ((0, 3), (3, 4), (4, N))]
-        found[name] = [full(psi, data.fixed, part) for part in (data.rows, *parts)]
-        p = 1 / (1 + np.exp(-(wide @ psi)))
-        by_hand = -(wide.T @ sparse.diags_array(p * (1 - p)) @ wide).toarray()
-        np.testing.assert_allclose(found[name][0].hessian, by_hand, atol=1e-12)
-        np.testing.assert_allclose(sum(part.hessian for part in found[name][1:]), by_hand, atol=1e-12)
-        np.testing.assert_allclose(found[name][0].gradient, wide.T @ (LABELS - p), atol=1e-12)
-    assert np.abs(by_hand).max() > 0.1
-
-
-def sample(step, draws):
-    return pm.sample(
-        draws, tune=500, chains=1, step=step, random_seed=4, progressbar=False, compute_convergence_checks=False
-    )
-
-
-@pytest.mark.slow
-def test_decisions_are_those_on_the_dense_table():
-    drawn = []
-    for product in (ps.dot, dense_product):
-        with logistic(product):
-            drawn.append(sample(pma.ExactMH(proxy=None, proposal=pma.RandomWalk(scale=0.1)), 200))
-    accepted = [run["sample_stats"]["accepted"].to_numpy() for run in drawn]
-    np.testing.assert_array_equal(*accepted)
-    np.testing.assert_allclose(*(run["posterior"]["beta"].to_numpy() for run in drawn), rtol=1e-9)
-    assert 0.1 < accepted[0].mean() < 0.95
