@@ -23,8 +23,7 @@ from pymc_austerity.likelihood.row_axis import prove_row_axis
 _LINEAR = (scalar.Add, scalar.Sub, scalar.Neg, scalar.Identity, scalar.Cast)
 #: Ops that only move, pick or add up entries of their first argument.
 _REARRANGES = (
-    DimShuffle, Reshape, SpecifyShape, Subtensor, AdvancedSubtensor, Alloc, TensorFromScalar, ViewOp,
-    ScalarFromTensor,
+    DimShuffle, Reshape, SpecifyShape, Subtensor, AdvancedSubtensor, Alloc, TensorFromScalar, ViewOp, ScalarFromTensor,
 )  # fmt: skip
 
 

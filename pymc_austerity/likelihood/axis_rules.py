@@ -8,7 +8,7 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.tensor.basic import Alloc, ARange, Join, MakeVector, get_scalar_constant_value
 from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.shape import Reshape, Shape, Shape_i
-from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, Subtensor
 
 from pymc_austerity.likelihood.axis import (
     LAG,
@@ -25,13 +25,13 @@ from pymc_austerity.likelihood.axis import (
 from pymc_austerity.likelihood.model_graph import bounds_of, constant_of, index_inputs, plain_indices
 
 
-def axis_of_index(op: Subtensor | AdvancedSubtensor, node: Apply, axes: Axes) -> RowAxis | None:
+def axis_of_index(op: Subtensor | AdvancedSubtensor, node: Apply, axes: Axes) -> Axes:
     """Return the row axis of an indexed variable, given those of the variable and of its indices."""
     indices = plain_indices(node)
     of = dict(zip(node.inputs[1:], axes[1:], strict=True))
     source = axes[0]
     if source is not None and source.kind == "shape":
-        return _index_shape(indices[0], source, node.inputs[0].type.shape[0])
+        return [_index_shape(indices[0], source, node.inputs[0].type.shape[0])]
     full = [*indices, *[slice(None)] * (node.inputs[0].type.ndim - len(indices))]
     own_row = source is not None and not source.shared and _picks_own_row(full[source.axis], of)
     if source is not None and not own_row and not _is_full_slice(full[source.axis], of):
@@ -52,14 +52,14 @@ def axis_of_index(op: Subtensor | AdvancedSubtensor, node: Apply, axes: Axes) ->
             position = rows.axis - index_ndim + index.type.ndim
             if position >= 0 and not index.type.broadcastable[position] and not _is_one_zero(index):
                 raise refuse_entries(node, index, position)
-        return rows.at(rows.axis + start)
+        return [rows.at(rows.axis + start)]
     if row_in_index:
         raise refuse(node, "rows are indexed by another row-wise variable")
     kept = [i for i in range(len(full)) if i not in consumed]
     position = kept.index(source.axis)
     if advanced and (not adjacent or source.axis > consumed[0]):
         position += index_ndim
-    return source.at(position)
+    return [source.at(position)]
 
 
 def _is_one_zero(index: Variable) -> bool:
@@ -89,8 +89,7 @@ def _index_shape(index: Any, shape: RowAxis, length: int | None) -> RowAxis | No
     if not isinstance(index, slice):
         found = constant_of(index)
         return LENGTH if found is None or positions[found] == shape.axis else None
-    bounds = [None if v is None else constant_of(v) for v in (index.start, index.stop, index.step)]
-    kept = positions[slice(*bounds)]
+    kept = positions[slice(*(None if v is None else constant_of(v) for v in (index.start, index.stop, index.step)))]
     return RowAxis(kept.index(shape.axis), "shape") if shape.axis in kept else None
 
 
@@ -102,7 +101,7 @@ def _is_full_slice(index: Any, axes: Mapping[Variable, RowAxis | None]) -> bool:
     return to_the_end and (start is None or constant_of(start) == 0) and (step is None or constant_of(step) == 1)
 
 
-def axis_of_assignment(node: Apply, axes: Axes) -> RowAxis:
+def axis_of_assignment(op: IncSubtensor | AdvancedIncSubtensor, node: Apply, axes: Axes) -> Axes:
     """Return the row axis of a variable of which some entries of every row are set or raised, as columns are."""
     source, value, *indices = axes
     full = [*plain_indices(node), *[slice(None)] * (node.inputs[0].type.ndim - len(plain_indices(node)))]
@@ -131,7 +130,7 @@ def axis_of_assignment(node: Apply, axes: Axes) -> RowAxis:
         raise refuse_entries(node, given, position)
     if value is not None:
         single_axis(node, [value, source.at(position)])
-    return source.at(source.axis)
+    return [source.at(source.axis)]
 
 
 def axis_of_alloc(op: Alloc, node: Apply, axes: Axes) -> Axes:

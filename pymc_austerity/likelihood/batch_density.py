@@ -21,15 +21,9 @@ from pymc_austerity.likelihood.model_graph import is_array_leaf, plain_draw
 from pymc_austerity.likelihood.rebuild import BatchRebuild
 from pymc_austerity.likelihood.row_terms import Term
 
-#: Density of a variable with some of the inputs of its node replaced.
-DensityWith = Callable[[Mapping[int, Variable]], Variable]
-
 
 def batch_term(rebuild: BatchRebuild, term: Term, n_batch: Variable) -> Variable:
-    """Return the log-probability of an observed variable on a batch.
-
-    It has one entry per row, along the axis of the rows, and per component that is independent within the row.
-    """
+    """Return the log-probability of an observed variable on a batch, an entry for each row, and component by itself."""
     shape = [n_batch if i == term.axis else n for i, n in enumerate(term.lengths)]
 
     def density(given: Mapping[int, Variable]) -> Variable:
@@ -61,13 +55,13 @@ def _lengths(var: Variable) -> tuple[Variable, ...]:
 
 
 def _is_shape_of_draw(var: Variable) -> bool:
-    if var.owner is None or not isinstance(var.owner.op, Shape):
-        return False
-    of = var.owner.inputs[0].owner
+    of = var.owner.inputs[0].owner if var.owner is not None and isinstance(var.owner.op, Shape) else None
     return of is not None and isinstance(of.op, RandomVariable)
 
 
-def _density_by_limits(node: Apply, rebuild: Callable[[Variable], Variable], density: DensityWith) -> Variable:
+def _density_by_limits(
+    node: Apply, rebuild: Callable[[Variable], Variable], density: Callable[[Mapping[int, Variable]], Variable]
+) -> Variable:
     """Return the density of a random variable whose limits may be infinite in some rows.
 
     The derivatives of a density with a limit of ±inf multiply zero by infinity.  Rows of each kind (both limits, one,

@@ -32,11 +32,10 @@ class _Index(NamedTuple):
 
 
 def compile_index_check(model: Model, terms: RowTerms, point: Mapping[str, np.ndarray]) -> Callable[[], None]:
-    """Return a function that compares each index of the row-wise terms with the axis that it indexes.
+    """Return a function that compares each index of the row-wise terms, in data as they are then, with what it indexes.
 
-    It looks at the data as they are when it is called, and raises ValueError with the name of what is too short.  Where
-    an index depends on whole numbers that are sampled, it is compared at the least and the greatest of some draws from
-    their prior.
+    Where an index depends on whole numbers that are sampled, the least and the greatest of some draws from their prior
+    are compared.
     """
     checks = [_index_check(model, indices, point) for indices in _by_depth(_indices(model, terms))]
 
@@ -83,11 +82,10 @@ def _index_check(model: Model, indices: Sequence[_Index], point: Mapping[str, np
 def compile_index_check_of_batches(
     model: Model, terms: RowTerms, point: Mapping[str, np.ndarray], batches: Mapping[Variable, Variable]
 ) -> Callable[[tuple[np.ndarray, ...]], tuple[int, str] | None]:
-    """Return a function that compares the indices in some rows with the axes that they index.
+    """Return a function of the arrays of some rows, those that `batches` stand for, which compares their indices so.
 
-    It takes the arrays of rows that `batches` stand for, in that order, and returns the number of the first row with an
-    index out of range and what is wrong with it, or None.  Negative indices are out of range: in new rows −1 is how a
-    missing group is written.
+    It returns the number of the first row with an index out of range and what is wrong with it, or None.  Negative
+    indices are out of range: in new rows −1 is how a missing group is written.
     """
     indices = [i for i in _indices(model, terms) if not i.drawn_by and set(ancestors([i.numbers])) & set(batches)]
     checks = [_check_of_batches(model, some, point, batches) for some in _by_depth(indices)]

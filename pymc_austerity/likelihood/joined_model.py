@@ -28,10 +28,9 @@ from pymc_austerity.compat import replace_parts
 from pymc_austerity.compile.graph_compiler import AS_WRITTEN, compile_log_density
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood.derived_model import Joined, derived_model
-from pymc_austerity.likelihood.joined_rows import JoinedRows
 from pymc_austerity.likelihood.layout import Block
 from pymc_austerity.likelihood.model_graph import constant_of
-from pymc_austerity.likelihood.stacked_graphs import Stacks, UnlikeError
+from pymc_austerity.likelihood.stacked_graphs import JoinedRows, Stacks, UnlikeError
 
 _log = logging.getLogger("pymc_austerity")
 

@@ -117,8 +117,7 @@ def unseen_jump(
     """Return a jump of a row that a batch would not show, or None where none is found.
 
     It is looked for between `pairs` of draws of θ, moving one variable at a time; without them, about `theta` as far as
-    the prior reaches.  Jumps that many rows make at the same value are seen in every batch, and small ones
-    tell of so many rows that a batch holds some.
+    the prior reaches.  Every batch shows jumps of many rows at one value, and small ones tell of many rows.
     """
     if not may_jump(likelihood.row_log_likelihood, likelihood.theta):
         return None
@@ -158,12 +157,8 @@ def _pairs_about(likelihood: RowLikelihood, theta: np.ndarray, log_prior: Callab
             continue
         one = np.zeros(theta.size)
         one[block.start : block.stop] = rng.choice([-1.0, 1.0], block.stop - block.start)
-        far = [
-            s
-            for s in 2.0 ** np.arange(-30, 31)
-            if min(log_prior(theta + s * one), log_prior(theta - s * one)) > start - _FALL
-        ]
-        reach[block.start : block.stop] = max(far, default=0.0)
+        lower = {s: min(log_prior(theta + s * one), log_prior(theta - s * one)) for s in 2.0 ** np.arange(-30, 31)}
+        reach[block.start : block.stop] = max((s for s, end in lower.items() if end > start - _FALL), default=0.0)
     ends = theta + reach / 2 * rng.uniform(-1, 1, size=(2 * _PAIRS, theta.size))
     return list(zip(ends[:_PAIRS], ends[_PAIRS:], strict=True))
 

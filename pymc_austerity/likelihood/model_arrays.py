@@ -75,17 +75,15 @@ class ModelArrays:
 def arrays_of_model(model: Model, derived: Iterable[Variable] = ()) -> ModelArrays:
     """Look at all arrays of a model, and of graphs `derived` from it, which hold those that only its densities read."""
     terms = [*model.basic_RVs, *model.potentials]
-    roots = {term.name: [term] for term in terms}
-    observed = {rv.name: model.rvs_to_values[rv] for rv in model.observed_RVs}
-    leaves = {of: _leaves(graphs) for of, graphs in roots.items()}
     named: dict[str, Variable] = {}
     known: set[Any] = set()
-    for name, value in observed.items():
-        for leaf in _leaves([value]):
-            _add(leaf, f"The array of observed values of {name!r}", named, known)
-    for of, found in leaves.items():
-        for leaf in found:
-            _add(leaf, f"An array of shape {np.shape(array_of(leaf))} in the model's variable {of!r}", named, known)
+    for rv in model.observed_RVs:
+        for leaf in _leaves([model.rvs_to_values[rv]]):
+            _add(leaf, f"The array of observed values of {rv.name!r}", named, known)
+    for term in terms:
+        for leaf in _leaves([term]):
+            shape = np.shape(array_of(leaf))
+            _add(leaf, f"An array of shape {shape} in the model's variable {term.name!r}", named, known)
     n_own = len(named)
     for leaf in _leaves(derived):
         _add(leaf, f"An array of shape {np.shape(array_of(leaf))} in the model's density", named, known)

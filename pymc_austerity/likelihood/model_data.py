@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from pymc.model import Model
@@ -14,17 +13,16 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.likelihood import finite_rows
 from pymc_austerity.likelihood.axis import NotRowWiseError
-from pymc_austerity.likelihood.derived_model import numbered_model
+from pymc_austerity.likelihood.derived_model import numbered_model, with_rows_taken
 from pymc_austerity.likelihood.finite_rows import RowValues, with_infinite_data
 from pymc_austerity.likelihood.index_range import compile_index_check, compile_index_check_of_batches
 from pymc_austerity.likelihood.joined_model import joined_model
 from pymc_austerity.likelihood.layout import Coordinates, flatten
 from pymc_austerity.likelihood.model_arrays import ModelArrays, ModelKey, arrays_of_model
-from pymc_austerity.likelihood.model_graph import leaf_identity
+from pymc_austerity.likelihood.model_graph import array_of, leaf_identity
 from pymc_austerity.likelihood.row_data import DataSource
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood, row_likelihood
 from pymc_austerity.likelihood.row_terms import RowTerms
-from pymc_austerity.likelihood.rows_taken import with_rows_taken
 from pymc_austerity.rows import Rows
 from pymc_austerity.rows.merged import merge_rows, with_counts
 from pymc_austerity.tried_setup import once
@@ -76,10 +74,9 @@ class ModelData:
         return found
 
     def row_check(self, model: Model) -> Callable[[tuple[np.ndarray, ...]], tuple[int, str] | None]:
-        """Return what looks at rows that take the place of those in the model, and finds the first that it cannot take.
+        """Return what finds the first of other rows that the model cannot take: its number, and what is wrong with it.
 
-        It returns the number of a row and what is wrong: an index that is out of range, or data at infinity that leave
-        it no log-likelihood.
+        That is an index out of range, or data at infinity that leave it no log-likelihood.
         """
         batches = {leaf.source: leaf.batch for leaf in self._source.leaves}
         wrong_index = compile_index_check_of_batches(model, self.terms, self.point, batches)
@@ -95,10 +92,7 @@ class ModelData:
         return RowValues(self.likelihood, point, [leaf.label for leaf in self._source.leaves])
 
     def require_finite_pieces(self, pieces: Iterable[Rows], place: Callable[[int], str]) -> None:
-        """Refuse rows without a finite log-likelihood at the initial point that take the place of those in the model.
-
-        `place` says where the row of a number is.
-        """
+        """Refuse other rows without a finite log-likelihood at the initial point; `place` says where a row is."""
         start, values = 0, self._row_values()
         for rows in pieces:
             if (found := values.first_not_finite(rows, True)) is not None:
@@ -128,7 +122,8 @@ class ModelData:
 
     def require_files(self) -> None:
         """Refuse data whose mapped files became shorter; see `require_whole`."""
-        self._source.current()
+        for leaf in self._source.leaves:
+            array_of(leaf.source)
 
     @property
     def key(self) -> ModelKey:
@@ -174,17 +169,6 @@ class ModelData:
             self._row_values().require_finite(self.rows, [term.name for term in self.terms.all], thorough)
 
 
-def _point_of(model: Model, given: Any) -> dict[str, np.ndarray]:
-    """Return values of all unconstrained variables: those given, and the model's initial point for the others."""
-    point = model.initial_point()
-    if given is None:
-        return point
-    shapes = {name: np.shape(value) for name, value in point.items()}
-    for name, value in finite_values("initial_point=", given, shapes).items():
-        point[name] = value.astype(np.asarray(point[name]).dtype)
-    return point
-
-
 def read_model(
     model: Model,
     variables: Sequence[Variable],
@@ -213,7 +197,11 @@ def _read(
     number_rows: bool,
     join: bool,
 ) -> ModelData:
-    point = _point_of(model, initial_point)
+    point = model.initial_point()
+    if initial_point is not None:
+        shapes = {name: np.shape(value) for name, value in point.items()}
+        for name, value in finite_values("initial_point=", initial_point, shapes).items():
+            point[name] = value.astype(np.asarray(point[name]).dtype)
     by_itself: NotRowWiseError | None = None
     all_of_it = join and observed is None and len(variables) == len(model.value_vars)
     joined = once("joined", (model,), lambda: joined_model(model)) if all_of_it else None

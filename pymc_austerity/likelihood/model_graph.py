@@ -15,7 +15,7 @@ from pytensor.tensor.exceptions import NotScalarConstantError
 from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, indices_from_subtensor
-from pytensor.tensor.type import DenseTensorType
+from pytensor.tensor.type import DenseTensorType, TensorType
 from pytensor.tensor.type_other import MakeSlice
 
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
@@ -146,20 +146,27 @@ def constant_of(var: Any) -> int | None:
 
 def bounds_of(index: slice) -> tuple[Any, Any, Any]:
     """Return start, stop and step of a slice, with None where the graph says so in a constant."""
-    start, stop, step = (
-        None if isinstance(b, Constant) and b.data is None else b for b in (index.start, index.stop, index.step)
-    )
+    bounds = index.start, index.stop, index.step
+    start, stop, step = (None if isinstance(b, Constant) and b.data is None else b for b in bounds)
     return start, stop, step
+
+
+def constant_index(index: Any) -> Any:
+    """Return the rows that an index names as NumPy takes them, or None where that depends on anything."""
+    if isinstance(index, slice):
+        bounds = [b if b is None else constant_of(b) for b in bounds_of(index)]
+        unknown = any(b is None and given is not None for b, given in zip(bounds, bounds_of(index), strict=True))
+        return None if unknown else slice(*bounds)
+    if isinstance(index, Constant) and isinstance(index.type, TensorType) and index.type.ndim == 1:
+        return np.asarray(index.data) if np.dtype(index.type.dtype).kind in "iu" else None
+    return None
 
 
 def entries_taken(node: Apply, n: int) -> np.ndarray | None:
     """Return which entries of a vector of n an index takes, or None where the graph does not say."""
     (index,) = plain_indices(node)
-    asked = bounds_of(index) if isinstance(index, slice) else (index,)
-    known = [None if i is None else constant_of(i) for i in asked]
-    if any(k is None for k, i in zip(known, asked) if i is not None):
-        return None
-    return np.atleast_1d(np.arange(n)[slice(*known) if isinstance(index, slice) else known[0]])
+    known = constant_index(index) if isinstance(index, slice) else constant_of(index)
+    return None if known is None else np.atleast_1d(np.arange(n)[known])
 
 
 def _plain(index: Any) -> Any:

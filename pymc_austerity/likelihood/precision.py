@@ -21,16 +21,7 @@ _LOW = ("float16", "float32")
 def in_double(outputs: Sequence[Variable]) -> list[Variable]:
     """Return graphs that compute in double precision what the given ones compute in single precision.
 
-    Conversions to single precision are left out.  An op that cannot be made again in double precision stays as it is,
-    between conversions.
-
-    Examples
-    --------
-    >>> import pytensor.tensor as pt
-    >>> x = pt.fvector("x")
-    >>> (total,) = in_double([pt.exp(x).sum()])
-    >>> total.type.dtype
-    'float64'
+    Conversions to single precision are left out.  An op that cannot be made again stays, between conversions.
     """
     memo: dict[Variable, Variable] = {}
     for node in toposort(outputs):

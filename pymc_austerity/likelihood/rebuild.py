@@ -17,7 +17,6 @@ import pytensor.tensor as pt
 from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.distributions.shape_utils import change_dist_size
 from pytensor.compile.builders import OpFromGraph
-from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.scan.op import Scan
@@ -29,6 +28,7 @@ from pytensor.tensor.type import TensorType
 from pytensor.typed_list.basic import MakeList
 
 from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS, inner_graph
+from pymc_austerity.compile.graph_compiler import AS_WRITTEN
 from pymc_austerity.likelihood.model_graph import ASSIGNS, is_array_leaf, plain_draw, row_axis_in
 from pymc_austerity.likelihood.row_leaves import assign_by_mask
 from pymc_austerity.likelihood.row_numbers import RowNumbering
@@ -202,7 +202,7 @@ class BatchRebuild:
         leaves = [v for v in ancestors([length]) if v.owner is None]
         if not all(isinstance(v, Constant) for v in leaves):
             return length
-        known = length.eval(mode=Mode(linker="py", optimizer=None))
+        known = length.eval(mode=AS_WRITTEN)
         return self._n_batch if known == self._n_rows else length
 
     def _patch_size(self, size: Variable) -> Variable:

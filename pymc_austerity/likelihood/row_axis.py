@@ -24,7 +24,6 @@ from pytensor.tensor.math import Argmax, Dot
 from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.special import LogSoftmax, Softmax
-from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, Subtensor
 
 from pymc_austerity.compat import SolveBase
 from pymc_austerity.likelihood import axis_rules
@@ -101,18 +100,17 @@ def _by_names(
 for _rule in (
     axis_rules.axis_of_alloc, axis_rules.axis_of_arange, axis_rules.axis_of_shape,
     axis_rules.axis_of_shape_i, axis_rules.axis_of_make_vector, axis_rules.axis_of_join,
-    axis_rules.axis_of_reshape,
+    axis_rules.axis_of_reshape, axis_rules.axis_of_index, axis_rules.axis_of_assignment,
 ):  # fmt: skip
     _through.register(_rule)
 
 
-@_through.register(ViewOp)
-@_through.register(DeepCopyOp)
-@_through.register(ScalarFromTensor)
-@_through.register(TensorFromScalar)
-@_through.register(CheckAndRaise)
-@_through.register(SpecifyShape)
-def _same(op: Op, node: Apply, axes: Axes) -> Axes:
+@_through.register
+def _same(
+    op: ViewOp | DeepCopyOp | ScalarFromTensor | TensorFromScalar | CheckAndRaise | SpecifyShape,
+    node: Apply,
+    axes: Axes,
+) -> Axes:
     return [axes[0]]
 
 
@@ -220,18 +218,6 @@ _NAMES: dict[type, Callable[[Any, Apply], _Names]] = {
     SolveBase: lambda op, node: _product([("m", "m"), ("m", "n")[: node.inputs[1].type.ndim]], ("m", "n")),
     Blockwise: _blockwise,
 }
-
-
-@_through.register(Subtensor)
-@_through.register(AdvancedSubtensor)
-def _index(op: Subtensor | AdvancedSubtensor, node: Apply, axes: Axes) -> Axes:
-    return [axis_rules.axis_of_index(op, node, axes)]
-
-
-@_through.register(IncSubtensor)
-@_through.register(AdvancedIncSubtensor)
-def _assign(op: IncSubtensor | AdvancedIncSubtensor, node: Apply, axes: Axes) -> Axes:
-    return [axis_rules.axis_of_assignment(node, axes)]
 
 
 @_through.register

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 from pymc.model import Model
-from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.basic import Constant
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
@@ -19,7 +19,7 @@ from pymc_austerity.likelihood.model_graph import is_array_leaf, sum_within_rows
 from pymc_austerity.likelihood.precision import in_double
 from pymc_austerity.likelihood.prior_laws import prior_draw
 from pymc_austerity.likelihood.row_terms import RowTerms
-from pymc_austerity.rows import CHUNK, Rows, number_in_table
+from pymc_austerity.rows import CHUNK, number_in_table
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -48,7 +48,7 @@ def check_rows(model: Model, data: ModelData, density: Density) -> None:
     rng = np.random.default_rng(20140621)
     batches = [rng.integers(0, len(rows), size) for size in _batch_sizes(len(rows))]
     width = sum(a.size // len(a) for a in rows.arrays)
-    n_table = data.rows.n_table
+    n_table = rows.n_table
     full = 8 * width * n_table <= _FULL_CHECK_BYTES
     if n_table >= _LARGE:
         what = "one full evaluation of the likelihood" if full else "blocks of rows"
@@ -62,7 +62,9 @@ def check_rows(model: Model, data: ModelData, density: Density) -> None:
             return uninterrupted(density.both_sides, theta, theta, others, *data.fixed, *rows.take(numbers).arrays)[0]
 
         if row_values is not None:
-            everything = _merged(row_values(at), rows)
+            everything = row_values(at)
+            if rows.first is not None and rows.counts is not None:
+                everything = everything[rows.first] * rows.counts
             expected = [everything[b] for b in batches]
         else:
             expected = [np.array([evaluate(_block(r, len(rows)))[r % CHUNK] for r in b]) for b in batches]
@@ -93,13 +95,10 @@ def check_rows(model: Model, data: ModelData, density: Density) -> None:
             )
 
 
-def _merged(values: np.ndarray, rows: Rows) -> np.ndarray:
-    """Return the terms of the rows of a step, given those of the rows of the table."""
-    return values if rows.first is None or rows.counts is None else values[rows.first] * rows.counts
-
-
 def _full_rows(model: Model, terms: RowTerms) -> Callable[[Mapping[str, np.ndarray]], np.ndarray]:
-    totals = _sums_of_terms(model, terms)
+    graphs = iter(terms.log_densities(model))
+    by_term = [[sum_within_rows(next(graphs), t.axis) for t in own.terms] for own in terms.sets]
+    totals = [sum(vectors[1:], start=vectors[0]) for vectors in by_term]
     # Data as inputs: compiled in as constants they would be copied, cast and written to PyTensor's cache.
     fewest = min(s.n_rows for s in terms.sets)
     constants = [v for v in ancestors(totals) if isinstance(v, Constant) and is_array_leaf(v) and v.data.size >= fewest]
@@ -112,13 +111,6 @@ def _full_rows(model: Model, terms: RowTerms) -> Callable[[Mapping[str, np.ndarr
         function = compile_log_density([*model.value_vars, *inputs], totals, mode="NUMBA")
     data = [c.data for c in constants]
     return lambda at: np.concatenate(uninterrupted(function, *[at[v.name] for v in model.value_vars], *data))
-
-
-def _sums_of_terms(model: Model, terms: RowTerms) -> list[Variable]:
-    """Return the log-likelihood of the rows of each set of terms."""
-    graphs = iter(terms.log_densities(model))
-    by_term = [[sum_within_rows(next(graphs), t.axis) for t in own.terms] for own in terms.sets]
-    return [sum(vectors[1:], start=vectors[0]) for vectors in by_term]
 
 
 def _batch_sizes(n_rows: int) -> list[int]:

@@ -39,10 +39,6 @@ class DataSource:
         """The data arrays of all sets."""
         return tuple(leaf for s in self.sets for leaf in s.leaves)
 
-    def current(self) -> tuple[np.ndarray, ...]:
-        """Return the data arrays as the model holds them now, unchecked and with their axes as there."""
-        return tuple(array_of(leaf.source) for leaf in self.leaves)
-
     def row_arrays(self) -> tuple[np.ndarray, ...]:
         """Return the data arrays as they are now, rows on the first axis, with as many rows as all sets together.
 

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from pytensor.compile.mode import Mode
 from pytensor.gradient import grad
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
@@ -19,6 +18,7 @@ from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.shape import Reshape, Shape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
+from pymc_austerity.compile.graph_compiler import AS_WRITTEN
 from pymc_austerity.likelihood.affine import row_predictor
 from pymc_austerity.likelihood.model_graph import bounds_of, constant_of, plain_indices
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
@@ -27,7 +27,6 @@ from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 _SELECTS = (DimShuffle, Reshape, SpecifyShape, Subtensor)
 #: Rows that read at most one in so many of the entries of ψ, and ψ of at least so many, are worth it.
 _FEW, _MANY = 8, 200
-_MODE = Mode(linker="py", optimizer=None)
 
 
 class RowEntries(NamedTuple):
@@ -67,23 +66,11 @@ class PickedEntries(NamedTuple):
 
     numbers: np.ndarray  # a row picks one of these lines, or several, shape (G, K)
     one_each: bool  # whether it picks one
+    by: frozenset[Variable]  # the data that pick it
 
 
 def entries_read(likelihood: RowLikelihood) -> tuple[list[PickedEntries], np.ndarray]:
-    """Return the entries of ψ that rows pick by their data, and those that all rows read, or may.
-
-    Examples
-    --------
-    >>> import pymc as pm
-    >>> from pymc_austerity.likelihood import read_model
-    >>> g = np.arange(1_000) % 50
-    >>> with pm.Model() as model:
-    ...     u = pm.Normal("mean") + pm.Normal("u", shape=50)[g]
-    ...     y = pm.Normal("y", u, 1, observed=np.zeros(1_000))
-    >>> picked, by_all = entries_read(read_model(model, model.value_vars, None, None).likelihood)
-    >>> [entries.numbers.shape for entries in picked], by_all
-    ([(50, 1)], array([0]))
-    """
+    """Return the entries of ψ that rows pick by their data, and those that all rows read, or may."""
     rows, psi = likelihood.of_psi(likelihood.row_log_likelihood)
     data = set(likelihood.batches)
     known = [(var, _lines(var, psi, data)) for var in _picked(rows, psi, data, any)]
@@ -92,15 +79,7 @@ def entries_read(likelihood: RowLikelihood) -> tuple[list[PickedEntries], np.nda
     return _joined(list(picked.values())), _read(rest, psi)
 
 
-class _Lines(NamedTuple):
-    """Entries of ψ that rows pick at one node: a line of `numbers`, by the data `by`."""
-
-    numbers: np.ndarray
-    one_each: bool
-    by: frozenset[Variable]
-
-
-def _lines(picked: Variable, psi: Variable, data: set[Variable]) -> _Lines | None:
+def _lines(picked: Variable, psi: Variable, data: set[Variable]) -> PickedEntries | None:
     """Return the entries that rows pick at a node as lines of a matrix; None for indices of other kinds."""
     indices, numbers = plain_indices(picked.owner), _numbers_of(picked.owner.inputs[0], psi)
     by_data = {k: data & set(ancestors([i])) for k, i in enumerate(indices) if isinstance(i, Variable)}
@@ -119,12 +98,12 @@ def _lines(picked: Variable, psi: Variable, data: set[Variable]) -> _Lines | Non
     lines = np.moveaxis(numbers, axes, range(len(axes)))
     one_each = all(indices[k].type.ndim == 1 for k in axes)
     n_lines = int(np.prod(lines.shape[: len(axes)]))
-    return _Lines(lines.reshape(n_lines, -1), one_each, frozenset().union(*(by_data[k] for k in axes)))
+    return PickedEntries(lines.reshape(n_lines, -1), one_each, frozenset().union(*(by_data[k] for k in axes)))
 
 
-def _joined(found: list[_Lines]) -> list[PickedEntries]:
+def _joined(found: list[PickedEntries]) -> list[PickedEntries]:
     """Join what rows pick by the same data; entries that they pick by several are picked several times."""
-    joined: dict[Any, _Lines] = {}
+    joined: dict[Any, PickedEntries] = {}
     for lines in found:
         key = lines.by, len(lines.numbers)
         if (before := joined.get(key)) is not None:
@@ -134,7 +113,7 @@ def _joined(found: list[_Lines]) -> list[PickedEntries]:
     distinct: dict[bytes, PickedEntries] = {}
     for lines in joined.values():
         same = lines.numbers.tobytes()
-        distinct[same] = PickedEntries(lines.numbers, lines.one_each and same not in distinct)
+        distinct[same] = lines._replace(one_each=lines.one_each and same not in distinct)
     return list(distinct.values())
 
 
@@ -181,7 +160,7 @@ def _numbers_like(picked: Variable, psi: Variable) -> Variable:
 
 
 def _numbers_of(selection: Variable, psi: Variable) -> np.ndarray:
-    evaluate = pytensor.function([psi], selection, mode=_MODE)
+    evaluate = pytensor.function([psi], selection, mode=AS_WRITTEN)
     return np.asarray(evaluate(np.arange(psi.type.shape[0], dtype=float))).astype(np.int64)
 
 

@@ -10,7 +10,6 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
@@ -22,7 +21,7 @@ from pytensor.tensor.type import DenseTensorType, TensorType
 from pymc_austerity.likelihood.model_graph import (
     ASSIGNS,
     array_of,
-    bounds_of,
+    constant_index,
     constant_of,
     is_array_leaf,
     leaf_identity,
@@ -35,15 +34,9 @@ from pymc_austerity.likelihood.model_graph import (
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 
-def find_assigned_rows(variables: Sequence[Variable], n_rows: int) -> dict[Variable, np.ndarray]:
-    """Return, for every variable of `n_rows` entries of which some are set by constant numbers, the mask of these."""
-    made = [var for var in variables if var.owner is not None]
-    found = {var: _assigned(var.owner, n_rows) for var in made}
-    return {var: mask for var, mask in found.items() if mask is not None}
-
-
-def _assigned(node: Apply, n_rows: int) -> np.ndarray | None:
-    if not isinstance(node.op, ASSIGNS) or node.inputs[0].type.shape[0] not in (None, n_rows):
+def _assigned_rows(node: Apply | None, n_rows: int) -> np.ndarray | None:
+    """Return the mask of the rows that a node sets or raises by constant numbers; None where it does not."""
+    if node is None or not isinstance(node.op, ASSIGNS) or node.inputs[0].type.shape[0] not in (None, n_rows):
         return None
     first, *rest = plain_indices(node)
     index = constant_index(first)
@@ -61,22 +54,10 @@ def _assigned(node: Apply, n_rows: int) -> np.ndarray | None:
     return None if mask.all() else mask
 
 
-def constant_index(index: Any) -> Any:
-    """Return the rows that an index names as NumPy takes them, or None where that depends on anything."""
-    if isinstance(index, slice):
-        bounds = [b if b is None else constant_of(b) for b in bounds_of(index)]
-        unknown = any(b is None and given is not None for b, given in zip(bounds, bounds_of(index), strict=True))
-        return None if unknown else slice(*bounds)
-    if isinstance(index, Constant) and isinstance(index.type, TensorType) and index.type.ndim == 1:
-        return np.asarray(index.data) if np.dtype(index.type.dtype).kind in "iu" else None
-    return None
-
-
 def assign_by_mask(node: Apply, inputs: Sequence[Variable], masks: Mapping[Variable, Variable]) -> Variable | None:
-    """Return a variable of which rows are set or raised, for a batch of rows with these inputs.
+    """Return a variable of which rows are set or raised, by a mask of `masks` or its own, for inputs of a batch.
 
-    Where the numbers of the rows are constants, `masks` has the mask of the batch.  None where no rows are set, or each
-    to a value of its own.
+    None where no rows are set, or each to a value of its own.
     """
     x, value, *indices = inputs
     mask = masks.get(node.outputs[0])
@@ -123,10 +104,8 @@ class RowLeaf:
         """Whether entry i is i, and will be: by such an array an entry of each row is chosen."""
         if not isinstance(self.source, Constant) or np.dtype(self.source.type.dtype).kind not in "iu":
             return False
-        entries = np.ravel(array_of(self.source))
-        return len(entries) == array_of(self.source).shape[self.axis] and np.array_equal(
-            entries, np.arange(len(entries))
-        )
+        array = array_of(self.source)
+        return np.array_equal(np.ravel(array), np.arange(array.shape[self.axis]))
 
     @property
     def in_graph(self) -> Variable:
@@ -144,10 +123,10 @@ def find_row_leaves(
 ) -> dict[Variable, RowLeaf]:
     """Find the arrays with `n_rows` rows that the row-wise terms read: of constants and shared variables the `RowLeaf`.
 
-    `terms` are the variables of the graphs of each term, from `variables_in`, and `stop` the free random variables:
-    what lies above them belongs to the prior.  The batches of leaves `known` before serve for the same data.  All
-    constants that hold the same memory have one leaf; a variable of which constant rows are set or raised has the mask
-    of these rows.  `computed` has the values of what the terms compute from constants alone.
+    `terms` are the variables of the graphs of each term, from `variables_in`; what lies above those in `stop` belongs
+    to the prior.  The batches of leaves `known` before serve for the same data, and one leaf for constants in the same
+    memory; a variable of which constant rows are set or raised has the mask of these rows.  `computed` has the values
+    of what the terms compute from constants alone.
     """
     leaves: dict[Variable, RowLeaf] = {}
     by_identity: dict[Hashable, RowLeaf] = {leaf_identity(leaf.source): leaf for leaf in known}
@@ -176,8 +155,9 @@ def find_row_leaves(
                 add(var, source, f"{name_of_data(var, array, variables)} of {name!r}")
         for var, unfolded in _long_arrays(variables, stop, n_rows):
             add(var, var, f"{name_of_data(var, array_of(var), variables)} of {name!r}", unfolded)
-        for var, mask in find_assigned_rows(variables, n_rows).items():
-            add(var, pt.constant(mask), f"the rows that are set or raised in {name!r}", marks=True)
+        for var in variables:
+            if (mask := _assigned_rows(var.owner, n_rows)) is not None:
+                add(var, pt.constant(mask), f"the rows that are set or raised in {name!r}", marks=True)
     return leaves
 
 
@@ -194,10 +174,9 @@ def _array_leaf(var: Variable) -> Variable | None:
 
 
 def computed_from_constants(variables: Sequence[Variable]) -> dict[Variable, Variable]:
-    """Return the values of what graphs compute from constant arrays alone.
+    """Return the values of what graphs compute from constant arrays alone, as a column less its mean.
 
-    A batch may have them although they depend on all rows: a column less its mean, the first rows of a longer array,
-    the numbers of what a mask marks.
+    A batch may have them although they depend on all rows.
     """
     made = [var for var in variables if var.owner is not None and isinstance(var.type, DenseTensorType)]
     values = ((var, value_of_constants(var)) for var in made)

@@ -109,16 +109,7 @@ def row_likelihood(
     whose rows are subsampled, by default all that split.  `initial_point` gives the shapes.  Unless `several` sets of
     rows of different length are taken together, only the longest is.
 
-    Raises NotRowWiseError where the likelihood does not split; the message names the variable, the reason and the
-    remedy.
-
-    >>> import numpy as np, pymc as pm
-    >>> with pm.Model() as model:
-    ...     slope = pm.Normal("slope")
-    ...     y = pm.Normal("y", slope * np.linspace(0, 1, 100), 1, observed=np.zeros(100))
-    >>> likelihood, data, terms = row_likelihood(model)
-    >>> likelihood.n_rows, len(data.row_arrays())
-    (100, 2)
+    Raises NotRowWiseError where the likelihood does not split.
     """
     point = model.initial_point() if initial_point is None else initial_point
     candidates = candidate_terms(model, observed, point, several=several)

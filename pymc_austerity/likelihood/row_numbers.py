@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from pytensor.compile.mode import Mode
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import graph_replace
@@ -19,11 +18,10 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.shape import Reshape
 from pytensor.tensor.type import TensorType
 
+from pymc_austerity.compile.graph_compiler import AS_WRITTEN
 from pymc_austerity.likelihood.model_graph import is_array_leaf, plain_indices
 from pymc_austerity.likelihood.row_leaves import RowLeaf
 from pymc_austerity.unsupported_model import UnsupportedModelError
-
-_AS_WRITTEN = Mode(linker="py", optimizer=None)
 
 
 class NumberedRows(NamedTuple):
@@ -37,7 +35,7 @@ class NumberedRows(NamedTuple):
         if {len(leaf.array) for leaf in self.leaves} != {n_rows}:
             return None
         batches = [leaf.batch for leaf in self.leaves]
-        evaluate = pytensor.function(batches, self.index, mode=_AS_WRITTEN, on_unused_input="ignore")
+        evaluate = pytensor.function(batches, self.index, mode=AS_WRITTEN, on_unused_input="ignore")
         numbers = np.asarray(evaluate(*(leaf.array for leaf in self.leaves)))
         return numbers.shape if np.array_equal(numbers.ravel(), np.arange(n_rows)) else None
 

@@ -207,10 +207,7 @@ class _Batches(NamedTuple):
 
 
 def _proved_rows(name: str, build: Callable[[], Variable], batches: _Batches) -> tuple[Variable, _Batches]:
-    """Build one row-wise term as a vector over the batch, prove from the graph that it is one, and return its batches.
-
-    They are those given and others of data that only the function of a CustomDist reads.
-    """
+    """Build one row-wise term as a vector over the batch, prove from the graph that it is one, and return batches."""
     try:
         term, axis, batches = _proved(name, build, batches)
     except OneEntryARowError as error:

@@ -120,11 +120,7 @@ class Candidates:
 def candidate_terms(
     model: Model, observed: str | Sequence[str] | None, point: Mapping[str, np.ndarray], *, several: bool
 ) -> Candidates:
-    """Find the observed variables and potentials whose rows may be subsampled.
-
-    The arguments are those of `row_likelihood`; the values of the free variables in `point` are used to find the shape
-    of potentials.
-    """
+    """Find the observed variables and potentials whose rows may be subsampled, as `row_likelihood` is asked to."""
     term_refusals.refuse_named_dimensions(model)
     shapes = _term_shapes(model, point)
     may_be_sums = [p for p in model.potentials if not getattr(p.tag, "is_prior", False)]
@@ -135,9 +131,8 @@ def candidate_terms(
     term_refusals.refuse_missing(model, shapes)
     lengths = {t: _number_of_rows(t, shapes[t]) for t in named or model.observed_RVs if named or shapes[t]}
     if not lengths:
-        lengths = _potentials_with_rows(model, shapes, summed) or {
-            p: _number_of_rows(p, shapes[p]) for p in model.potentials
-        }
+        each = {p: _number_of_rows(p, shapes[p]) for p in model.potentials}
+        lengths = _potentials_with_rows(model, shapes, summed) or each
     if not lengths or max(lengths.values()) < 2:
         raise term_refusals.no_rows(model)
     if not several:

@@ -30,8 +30,7 @@ def scan_of_batch(node: Apply, inputs: Sequence[Variable], rebuild: Rebuild, wit
     """Return the outputs of a scan of the model for a batch of rows, given its inputs for the batch.
 
     Without a state it becomes one operation on all steps.  With a state the steps are written out: whether its rows
-    stay apart is then seen in the graph.  `rebuild` makes a graph of the model again for the batch; `within` takes
-    values of what a step reads, and returns what makes the graph of a step again with these.
+    stay apart is then seen in the graph.
     """
     has = {f.name for f in fields(node.op.info) if getattr(node.op.info, f.name)}
     if has <= _OF_A_MAP:

@@ -172,11 +172,7 @@ def _together(parts: Sequence[_Parts]) -> _Parts:
 def _as_vector(var: Variable) -> Variable:
     """Return an array without its axes of one entry, and what was a vector before it was reshaped to one."""
     var = var.dimshuffle([a for a, one in enumerate(var.type.broadcastable) if not one])
-    while (
-        var.owner is not None
-        and isinstance(var.owner.op, Reshape | DimShuffle)
-        and var.owner.inputs[0].ndim == 1 == var.ndim
-    ):
+    while isinstance(var.owner and var.owner.op, Reshape | DimShuffle) and var.owner.inputs[0].ndim == 1 == var.ndim:
         var = var.owner.inputs[0]
     return var
 

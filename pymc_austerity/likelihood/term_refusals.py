@@ -178,18 +178,20 @@ def said_of_part(variables: Sequence[Variable], n_rows: int, stop: Iterable[Vari
                 "covariance does, so that no row of the data is read by itself. Give it an entry for each row of the "
                 "data, or sample with pm.NUTS"
             )
-        if var.owner is not None and _puts_together(var.owner) == n_rows:
+        if var.owner is None:
+            continue
+        if _puts_together(var.owner) == n_rows:
             return (
                 f"its {n_rows} rows are computed one by one and put together inside the model (as in pt.stack of a "
                 "list). Write the computation for all rows at once, X @ beta or u[g], of arrays with an entry for "
                 "each row"
             )
-        if var.owner is not None and isinstance(var.owner.op, Pad):
+        if isinstance(var.owner.op, Pad):
             return (
                 "rows are padded inside the model (pt.pad), which moves them past each other. Pad arrays outside the "
                 "model, so that each has an entry for each row"
             )
-        if var.owner is not None and isinstance(var.owner.op, Join):
+        if isinstance(var.owner.op, Join):
             lengths = [v.type.shape[0] for v in var.owner.inputs if v.type.ndim]  # PyTensor 2 has the axis there
             if None not in lengths and 1 not in lengths and sum(lengths) == n_rows:
                 return (
@@ -198,19 +200,19 @@ def said_of_part(variables: Sequence[Variable], n_rows: int, stop: Iterable[Vari
                     "so that each has an entry for each row, and where the parts differ write pt.switch(of_first, a, b)"
                     ", or u[part] with the number of the part of each row"
                 )
-        if var.owner is not None and isinstance(var.owner.op, ExtractDiag) and is_product(var.owner.inputs[0].owner):
+        if isinstance(var.owner.op, ExtractDiag) and is_product(var.owner.inputs[0].owner):
             return (
                 "the diagonal of a product of matrices is taken (as in pt.diag(A @ B)), which multiplies every row "
                 "with every other to keep one entry for each. Write (A * B.T).sum(axis=1), which is the same"
             )
-        if var.owner is not None and isinstance(var.owner.op, AllocDiag):
+        if isinstance(var.owner.op, AllocDiag):
             sources = [array_of(v).shape for v in variables_in(var.owner.inputs, stop) if is_array_leaf(v)]
             if any(n_rows in shape for shape in sources):
                 return (
                     "a diagonal matrix with an entry for each row is made (as in pt.diag(w) @ x), which has a column "
                     "for each row, too. Multiply by the entries themselves, w * x or w[:, None] * X, which is the same"
                 )
-        if var.owner is None or not isinstance(var.owner.op, Subtensor | AdvancedSubtensor):
+        if not isinstance(var.owner.op, Subtensor | AdvancedSubtensor):
             continue
         index = plain_indices(var.owner)[0]
         mask = isinstance(index, Variable) and isinstance(index.type, TensorType) and index.type.dtype == "bool"

@@ -22,7 +22,7 @@ from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.diagnostics import SamplingResult
 from pymc_austerity.diagnostics.results import group, named_arrays, quantile_name
 from pymc_austerity.diagnostics.same_data import check_draws_of
-from pymc_austerity.likelihood.rows_taken import with_rows_taken
+from pymc_austerity.likelihood.derived_model import with_rows_taken
 from pymc_austerity.paths.subset_model import SubsetModel, observed_lengths, subset_model
 from pymc_austerity.prediction.new_rows import NewGroups, NewRows, new_groups, with_new_groups
 from pymc_austerity.prediction.rows_of_run import ROW, chosen_rows, read_rows_of_run, require_rows

@@ -11,7 +11,7 @@ from pymc.model import Model
 from scipy.special import logsumexp
 
 from pymc_austerity.diagnostics import SamplingResult
-from pymc_austerity.likelihood.rows_taken import with_rows_taken
+from pymc_austerity.likelihood.derived_model import with_rows_taken
 from pymc_austerity.paths.subset_model import subset_model
 from pymc_austerity.prediction.arviz_loo import LeftOut
 from pymc_austerity.prediction.groups_left_out import GroupsOfRun

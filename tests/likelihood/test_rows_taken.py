@@ -6,7 +6,7 @@ import pytest
 from rowwise import AS_WRITTEN, by_numpy, evaluated
 
 import pymc_austerity as pma
-from pymc_austerity.likelihood import NotRowWiseError, read_model, rows_taken
+from pymc_austerity.likelihood import NotRowWiseError, derived_model, read_model
 from pymc_austerity.steps import step_building
 
 N, G = 1_500, 12
@@ -94,8 +94,10 @@ def test_rows_are_taken_of_the_data(build):
 
 def test_rows_of_neighbours_are_seen(monkeypatch):
     """The planted mistake: every row is given the data of another."""
-    taken = rows_taken._rows_taken
-    monkeypatch.setattr(rows_taken, "_rows_taken", lambda node: None if (r := taken(node)) is None else np.roll(r, 1))
+    taken = derived_model._rows_taken
+    monkeypatch.setattr(
+        derived_model, "_rows_taken", lambda node: None if (r := taken(node)) is None else np.roll(r, 1)
+    )
     _, by_rows, whole = densities(survival(straight))
     assert by_rows != pytest.approx(whole, rel=1e-3)
 
@@ -124,7 +126,7 @@ def test_entries_that_rows_share_stay_effects():
     with pm.Model() as model:
         effects = pm.Normal("g") * RNG.normal(size=G) + pm.HalfNormal("s") * pm.Normal("u", shape=G)
         pm.Normal("y", effects[GROUP], 1, observed=TIME)
-    assert rows_taken.with_rows_taken(model, None, model.initial_point()) is None
+    assert derived_model.with_rows_taken(model, None, model.initial_point()) is None
 
 
 def test_groups_beside_rows_of_another_length_are_named(caplog, monkeypatch):
