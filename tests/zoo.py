@@ -545,7 +545,7 @@ def _():
     )
 
 
-@refused("parameters repeated for the rows", "'y'", "shape (60,) computed from 'u'")
+@refused("parameters repeated for the rows", "'y'", "shape (60,) computed from 'u'", "is written u[g]")
 def _():
     pm.Normal("y", pt.repeat(pm.Normal("u", shape=2), N // 2), 1.0, observed=REAL)
 

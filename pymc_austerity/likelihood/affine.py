@@ -1,6 +1,7 @@
 """Which parts of a graph are affine in some of its inputs, shown op by op."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from pytensor import scalar
@@ -75,14 +76,8 @@ def row_predictor(rows: Variable, psi: Variable, batches: Sequence[Variable]) ->
     data = set(batches)
     for eta in reversed(candidates):
         (rest,) = graph_replace([rows], {eta: eta.type()}, strict=False)
-        if data & set(ancestors([eta])) and psi not in ancestors([rest]) and _is_by_row(eta, batches):
-            return eta
+        if data & set(ancestors([eta])) and psi not in ancestors([rest]):
+            with suppress(NotRowWiseError):  # of a long table of rows and alternatives, which has several of each row
+                if prove_row_axis(eta, dict.fromkeys(batches, RowAxis(0))) == RowAxis(0):
+                    return eta
     return None
-
-
-def _is_by_row(eta: Variable, batches: Sequence[Variable]) -> bool:
-    """Whether entry i of a vector is of row i: a long table of rows and alternatives has several of each."""
-    try:
-        return prove_row_axis(eta, dict.fromkeys(batches, RowAxis(0))) == RowAxis(0)
-    except NotRowWiseError:
-        return False

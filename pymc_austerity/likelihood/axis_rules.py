@@ -154,20 +154,15 @@ def axis_of_arange(op: ARange, node: Apply, axes: Axes) -> Axes:
     return [RowAxis(0, "number")]
 
 
-def axis_of_shape(op: Shape, node: Apply, axes: Axes) -> Axes:
-    """Return where the number of rows stands in a shape."""
+def axis_of_shape(op: Shape | Shape_i, node: Apply, axes: Axes) -> Axes:
+    """Return where the number of rows stands in a shape, or whether one length is that number."""
     (axis,) = axes
-    if axis and axis.shared:
+    if axis is None or (isinstance(op, Shape_i) and axis.axis != op.i):
+        return [None]
+    if axis.shared:
         raise refuse(node, "the length of an axis that holds more than the rows is asked for")
-    return [RowAxis(axis.axis, "shape") if axis and axis.per_row else None]
-
-
-def axis_of_shape_i(op: Shape_i, node: Apply, axes: Axes) -> Axes:
-    """Return whether one length is the number of rows."""
-    (axis,) = axes
-    if axis and axis.shared and axis.axis == op.i:
-        raise refuse(node, "the length of an axis that holds more than the rows is asked for")
-    return [LENGTH if axis and axis.per_row and axis.axis == op.i else None]
+    found = RowAxis(axis.axis, "shape") if isinstance(op, Shape) else LENGTH
+    return [found if axis.per_row else None]
 
 
 def axis_of_make_vector(op: MakeVector, node: Apply, axes: Axes) -> Axes:

@@ -41,17 +41,12 @@ def prior_laws(model: Model, variables: Sequence[Variable]) -> dict[str, Law]:
         parameters = rv.owner.op.dist_params(rv.owner) if kind in _FAMILIES else ()
         if not parameters:
             continue
-        family, one = _FAMILIES[kind], pt.ones(())
-        loc, scale, df = (*parameters, one) if family != STUDENT else _student(kind, parameters)
-        found[value.name] = Law(family, *model.replace_rvs_by_values([loc, scale, df]))
+        if kind is pm.StudentT.rv_type:
+            df, loc, scale = parameters
+        else:  # a Cauchy law has one degree of freedom
+            loc, scale, df = (*parameters, pt.ones(()))
+        found[value.name] = Law(_FAMILIES[kind], *model.replace_rvs_by_values([loc, scale, df]))
     return found
-
-
-def _student(kind: type, parameters: Sequence[Variable]) -> tuple[Variable, Variable, Variable]:
-    if kind is pm.Cauchy.rv_type:
-        return (*parameters, pt.ones(()))  # one degree of freedom
-    df, loc, scale = parameters
-    return loc, scale, df
 
 
 _FAMILIES = {

@@ -46,7 +46,10 @@ def check_rows(model: Model, data: ModelData, density: Density) -> None:
     """
     rows, likelihood = data.rows, data.likelihood
     rng = np.random.default_rng(20140621)
-    batches = [rng.integers(0, len(rows), size) for size in _batch_sizes(len(rows))]
+    # Sizes that differ from each other and from the number of rows, where there is more than one row.
+    sizes = {97, 31, 7, len(rows) - 1, (len(rows) + 1) // 2}
+    usable = sorted((s for s in sizes if 0 < s < len(rows) and s <= _LARGEST_BATCH), reverse=True) or [len(rows)]
+    batches = [rng.integers(0, len(rows), size) for size in usable]
     width = sum(a.size // len(a) for a in rows.arrays)
     n_table = rows.n_table
     full = 8 * width * n_table <= _FULL_CHECK_BYTES
@@ -111,12 +114,6 @@ def _full_rows(model: Model, terms: RowTerms) -> Callable[[Mapping[str, np.ndarr
         function = compile_log_density([*model.value_vars, *inputs], totals, mode="NUMBA")
     data = [c.data for c in constants]
     return lambda at: np.concatenate(uninterrupted(function, *[at[v.name] for v in model.value_vars], *data))
-
-
-def _batch_sizes(n_rows: int) -> list[int]:
-    """Return sizes that differ from each other and from the number of rows, where there is more than one row."""
-    sizes = {97, 31, 7, n_rows - 1, (n_rows + 1) // 2}
-    return sorted((s for s in sizes if 0 < s < n_rows and s <= _LARGEST_BATCH), reverse=True) or [n_rows]
 
 
 def _random_point(

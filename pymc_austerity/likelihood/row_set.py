@@ -140,7 +140,9 @@ def _summed(
     # Before pm.logp, which would derive densities for random variables that it still finds in the graph.
     others = dict(zip(model.free_RVs, model.replace_rvs_by_values(model.free_RVs), strict=True))
     others |= {var: value for var, value in computed.items() if var not in found}
-    rebuild = batches.rebuild(found, others | dict.fromkeys(_row_lengths(model, terms), batches.length))
+    counted_by = {dims[t.axis] for t in terms.terms if (dims := model.named_vars_to_dims.get(t.name))}
+    others |= {model.dim_lengths[name]: batches.length for name in counted_by if name is not None}
+    rebuild = batches.rebuild(found, others)
     for product in products:
         product.define_in(rebuild)
     for rv in model.observed_RVs:  # where one observed variable is the mean of another
@@ -160,12 +162,6 @@ def _summed(
         rows.append(row)
     total = sum(rows[1:], start=rows[0])
     return RowSet(terms, total, batches.read_by(total), tuple(batches.numbered))
-
-
-def _row_lengths(model: Model, terms: SetTerms) -> list[Variable]:
-    """Return the symbolic dimension lengths of the model that count rows."""
-    names = {dims[t.axis] for t in terms.terms if (dims := model.named_vars_to_dims.get(t.name))}
-    return [model.dim_lengths[name] for name in names if name is not None]
 
 
 class _Batches(NamedTuple):

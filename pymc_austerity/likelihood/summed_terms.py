@@ -63,7 +63,8 @@ def sums_of_rows(
         return {}
     graphs = [v for of in parts.values() for _, v in of.sums]
     numbers = [c for of in parts.values() for c in (*of.rest, *(c for c, _ in of.sums))]
-    lengths = [v for v in ancestors(numbers, blockers=model.free_RVs) if _is_length(v)]
+    read = ancestors(numbers, blockers=model.free_RVs)
+    lengths = [v for v in read if v.owner is not None and isinstance(v.owner.op, Shape | Shape_i)]
     asked = model.replace_rvs_by_values([*(v.shape for v in graphs), *lengths])
     evaluate = model.compile_fn(asked, inputs=model.value_vars, mode=BY_NUMPY, on_unused_input="ignore")
     values = evaluate(point)
@@ -87,10 +88,6 @@ def _as_rows(
     if rest:
         total = total + replace_parts(reduce(add, rest), known) / n_rows
     return SumOfRows(total, n_rows, bool(rest or known))
-
-
-def _is_length(var: Variable) -> bool:
-    return var.owner is not None and isinstance(var.owner.op, Shape | Shape_i)
 
 
 def _parts(var: Variable) -> _Parts:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import traceback
 import warnings
 from collections import Counter
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
@@ -42,17 +41,17 @@ def own_words(error):
     return ours and PACKAGE in raised_in.parents and len(str(error).split()) >= 8
 
 
-@contextmanager
-def refused_in_words(what):
+def tried(what, make):
+    """Return what `make` returns, and None; or None and the error, where that is one of ours."""
     try:
-        yield
+        return make(), None
     except Found:
         raise
     except Exception as error:
-        if not own_words(error):
-            where = "".join(traceback.format_exception(error)[-6:])
-            raise Found(f"{what}: {type(error).__name__}, which is not ours: {error}\n{where}") from error
-        raise
+        if own_words(error):
+            return None, error
+        where = "".join(traceback.format_exception(error)[-6:])
+        raise Found(f"{what}: {type(error).__name__}, which is not ours: {error}\n{where}") from error
 
 
 def evaluated(inputs, output):
@@ -67,8 +66,7 @@ class Split:
     def __init__(self, model):
         self.model = model
         # Asked for here, where a planted mistake may stand in its place.
-        with refused_in_words("reading the model"):
-            self.data = model_data.read_model(model, model.value_vars, None, None, join=True)
+        self.data = model_data.read_model(model, model.value_vars, None, None, join=True)
         self.likelihood, self.rows = self.data.likelihood, self.data.rows
         parts = self.likelihood
         at = [parts.theta, *parts.fixed, *parts.batches]
@@ -155,8 +153,7 @@ def check_sums(split):
 def check_as_steps_do(split):
     """The check of rows that a step makes when it is built finds nothing wrong."""
     density = Density(lambda *at: (np.array(0.0),), interpret_rows(split.likelihood))
-    with refused_in_words("checking the rows"):
-        check_rows(split.data.derived or split.model, split.data, density)
+    check_rows(split.data.derived or split.model, split.data, density)
 
 
 def check_merged(split, build):
@@ -211,8 +208,7 @@ def check_bounds(split, order):
     """
     rng, size = np.random.default_rng(5), split.likelihood.theta_size
     try:
-        with refused_in_words("bounds on remainders"):
-            bounds = RemainderBounds(split.likelihood, order)
+        bounds = RemainderBounds(split.likelihood, order)
     except NoRemainderBoundError:
         return False
     shares, weights = map(np.array, DIFFERENCES[order])
@@ -222,8 +218,7 @@ def check_bounds(split, order):
         centre = centre + spread * rng.standard_normal(size) * split.widths
         factor = np.diag(split.widths * rng.uniform(0.05, 0.4, size))
         try:
-            with refused_in_words("bounds on remainders"):
-                c = bounds(centre, factor, radius, split.data.fixed, split.rows)
+            c = bounds(centre, factor, radius, split.data.fixed, split.rows)
         except NoRemainderBoundError:
             return False
         for direction in directions(split, centre, factor, rng):
@@ -255,14 +250,11 @@ def check(program):
     seen = Counter(models=1)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        try:
-            split = Split(program.build())
-        except Exception as error:
-            if isinstance(error, Found) or not own_words(error):
-                raise
+        split, refused = tried("reading the model", lambda: Split(program.build()))
+        if refused:
             seen["refused"] += 1
             if program.splits:
-                seen[f"refused, though it splits: {str(error)[:150]}"] += 1
+                seen[f"refused, though it splits: {str(refused)[:150]}"] += 1
             return seen
         read = split.data.derived or split.model
         # Outcomes of fewer rows than others, tied together or not, may be left with the prior.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 import numpy as np
-from checks import ROUNDING, Found, agree, evaluated, own_words, refused_in_words
+from checks import ROUNDING, Found, agree, evaluated, tried
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance import DECIDED
@@ -20,11 +21,11 @@ LEAST_WORTH = 150
 ALLOWED = 0.03
 
 STEPS = {
-    "GroupMH": lambda **o: pma.GroupMH(**o),
-    "GroupMH, all rows": lambda **o: pma.GroupMH(test=pma.Exact(), **o),
-    "PenaltyMH": lambda **o: pma.PenaltyMH(**o),
-    "MHSS": lambda **o: pma.MHSS(**o),
-    "ExactMH": lambda **o: pma.ExactMH(**o),
+    "GroupMH": pma.GroupMH,
+    "GroupMH, all rows": partial(pma.GroupMH, test=pma.Exact()),
+    "PenaltyMH": pma.PenaltyMH,
+    "MHSS": pma.MHSS,
+    "ExactMH": pma.ExactMH,
 }
 
 
@@ -33,8 +34,7 @@ class Hierarchy:
 
     def __init__(self, model):
         self.model = model
-        with refused_in_words("reading groups"):
-            self.read = read_groups(model)
+        self.read = read_groups(model)
         parts = self.read.data.likelihood
         at = [parts.theta, *parts.fixed]
         self._prior = evaluated(at, parts.log_prior)
@@ -146,25 +146,18 @@ def check_invariant(hierarchy, decider, what, n=1200, data=None):
 def check_hierarchy(program, names=()):
     """Check how a hierarchical model is read, and transitions of steps of these names; return what was seen."""
     seen = Counter(hierarchies=1)
-    try:
-        hierarchy = Hierarchy(program.build())
-    except Exception as error:
-        if isinstance(error, Found) or not own_words(error):
-            raise
+    hierarchy, refused = tried("reading groups", lambda: Hierarchy(program.build()))
+    if refused:
         seen["refused"] += 1
-        seen[f"refused, though it has groups: {str(error)[:150]}"] += 1
+        seen[f"refused, though it has groups: {str(refused)[:150]}"] += 1
         return seen
     check_read(hierarchy)
     for name in names:
-        try:
-            with refused_in_words(f"building {name}"):
-                step = STEPS[name](model=hierarchy.model, rng=7, tune=False, progressbar=False)
-        except Exception as error:
-            if isinstance(error, Found) or not own_words(error):
-                raise
-            seen[f"refused, to {name}: {str(error)[:150]}"] += 1
-            continue
-        if isinstance(step.decider, GroupDecider):
+        build = partial(STEPS[name], model=hierarchy.model, rng=7, tune=False, progressbar=False)
+        step, refused = tried(f"building {name}", build)
+        if refused:
+            seen[f"refused, to {name}: {str(refused)[:150]}"] += 1
+        elif isinstance(step.decider, GroupDecider):
             told = check_invariant(hierarchy, step.decider, name)
             seen[f"groups of {name}" if told else f"groups of {name}, too many to tell"] += 1
     return seen

@@ -2,6 +2,7 @@
 
 import warnings
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
@@ -58,7 +59,7 @@ def model_of_steps():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ExactMH", "MHSS", "PenaltyMH"])  # `make fuzz` compares all of `LAWS`
+@pytest.mark.parametrize("name", ["MHSS", "PenaltyMH"])  # `make fuzz` compares all of `LAWS`
 def test_a_step_decides_as_the_density_says(model_of_steps, name):
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -67,9 +68,7 @@ def test_a_step_decides_as_the_density_says(model_of_steps, name):
 
 @pytest.mark.slow
 def test_a_step_that_takes_a_batch_for_all_rows_is_found(model_of_steps, monkeypatch):
-    monkeypatch.setitem(
-        LAWS, "MinibatchMH", Law(lambda **o: pma.MinibatchMH(batch_size=20, proxy=None, **o), metropolis)
-    )
+    monkeypatch.setitem(LAWS, "MinibatchMH", Law(partial(pma.MinibatchMH, batch_size=20, proxy=None), metropolis))
     with pytest.raises(Found, match="MinibatchMH: accepts"):
         check_decisions(model_of_steps, ["MinibatchMH"])
 
@@ -79,7 +78,6 @@ def test_a_step_that_takes_a_batch_for_all_rows_is_found(model_of_steps, monkeyp
     [
         (lambda: np.linalg.cholesky(-np.eye(2)), False),
         (lambda: pma.RandomWalk(scale=-1.0), True),
-        (lambda: {}["x"], False),
         (lambda: np.zeros(3) + np.zeros(2), False),
         (lambda: pma.PenaltyMH(progressbar=False, unknown=1), True),
     ],

@@ -13,9 +13,20 @@ from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_data import read_model
 
 
+def linear(X, y):
+    pm.Normal("y", X @ slopes(), 1.0, observed=y)
+
+
+def model_of(n_rows, build=linear):
+    with pm.Model() as model:
+        build(X[:n_rows], REAL[:n_rows])
+    data = read_model(model, model.value_vars, None, None)
+    return model, data, Density(None, interpret_rows(data.likelihood))
+
+
 @pytest.fixture(scope="module")
 def parts():
-    return model_of(N, lambda X, y: pm.Normal("y", X @ slopes(), 1.0, observed=y))
+    return model_of(N)
 
 
 def check(parts, both_sides=None):
@@ -26,7 +37,8 @@ def check(parts, both_sides=None):
 
 def scaled_by_the_batch(parts):
     def both_sides(theta_new, theta, others, *batch):
-        return tuple(N / len(batch[0]) * side for side in parts[2].both_sides(theta_new, theta, others, *batch))
+        scale = len(parts[1].rows) / len(batch[0])
+        return tuple(scale * side for side in parts[2].both_sides(theta_new, theta, others, *batch))
 
     return both_sides
 
@@ -39,23 +51,12 @@ def centred_in_the_batch(parts):
     return both_sides
 
 
-def model_of(n_rows, build):
-    with pm.Model() as model:
-        build(X[:n_rows], REAL[:n_rows])
-    data = read_model(model, model.value_vars, None, None)
-    return model, data, Density(None, interpret_rows(data.likelihood))
-
-
 @pytest.mark.parametrize("n_rows", [2, 31, 32])
 def test_a_dependence_on_the_number_of_rows_is_seen_in_few_rows(n_rows):
-    small = model_of(n_rows, lambda X, y: pm.Normal("y", X @ slopes(), 1.0, observed=y))
+    small = model_of(n_rows)
     check(small)
-
-    def depends_on_the_number(theta_new, theta, others, *batch):
-        return tuple(n_rows / len(batch[0]) * side for side in small[2].both_sides(theta_new, theta, others, *batch))
-
     with pytest.raises(NotRowWiseError, match="depends on the other rows"):
-        check(small, depends_on_the_number)
+        check(small, scaled_by_the_batch(small))
 
 
 def test_a_dependence_hidden_by_a_whole_number_is_seen():
@@ -77,7 +78,7 @@ def test_a_dependence_hidden_by_a_whole_number_is_seen():
 
 @pytest.mark.usefixtures("nothing_on_disk")
 def test_few_rows_are_evaluated_without_compiling(monkeypatch):
-    model, data, density = model_of(40, lambda X, y: pm.Normal("y", X @ slopes(), 1.0, observed=y))
+    model, data, density = model_of(40)
     arguments = (np.zeros(3), np.zeros(3), np.empty(0), *data.fixed, *data.rows.arrays)
     density.both_sides(*arguments)
     with compilations() as names:

@@ -314,9 +314,6 @@ MIXED = {
     "entries of rows by pm.Data": potential(lambda: log_softmax()[pm.Data("r", np.arange(N)[::-1]), CHOICE % 3]),
     "entries of the row before in a flat table": flat(lambda: (np.arange(N) * 3 + CHOICE % 3 + 3) % (3 * N)),
     "a mask with two marks in a row": potential(lambda: log_softmax()[np.roll(np.eye(N, 3, dtype=bool), 1, axis=1)]),
-    "a state from row to row": normal(
-        lambda: by_scan(lambda x, v, b: b * v + x, pt.zeros(()), [scale()], pt.as_tensor(Y))
-    ),
     "a state that meets all rows": lambda: volatility(
         lambda step, start, others: by_scan(lambda y, v, *o: step(y, v.mean(), *o), start, others)
     ),
@@ -364,11 +361,6 @@ def test_lags_that_are_data_split():
 def test_rows_taken_out_of_a_longer_container_are_refused_so(part):
     with pytest.raises(NotRowWiseError, match="its 40 rows are taken out of the 80 of .* Take them outside the model"):
         read(normal(lambda: (pm.Data("x", np.tile(X, (2, 1))) @ beta())[part]))
-
-
-def test_entries_that_are_repeated_are_to_be_indexed():
-    with pytest.raises(NotRowWiseError, match=r"'beta' and is not indexed by row .* is written u\[g\]"):
-        read(normal(lambda: pt.repeat(beta(4), N // 4)))
 
 
 def by_group_mean(x):
