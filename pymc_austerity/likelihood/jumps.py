@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.traversal import toposort, walk
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import basic as scalars
 from pytensor.tensor.elemwise import Elemwise
@@ -58,28 +59,29 @@ def may_jump(graph: Variable, theta: Variable) -> bool:
     Two numbers are equal at single points alone, which no draw hits.  What a check of parameters compares is left out:
     where it fails the density is zero, and is seen to be.
     """
-    depends: dict[Variable, bool] = {theta: True}
-    found, todo = False, [graph]
-    while todo and not found:
-        variable = todo[-1]
-        if variable in depends or variable.owner is None:
-            depends.setdefault(variable, False)
-            todo.pop()
+    needed, depends = set(walk([graph], _values_read, bfs=False)), {theta}
+    for node in toposort([graph]):
+        made = needed.intersection(node.outputs)
+        read = depends.intersection(_values_read(node.outputs[0]))
+        if not (made and read):
             continue
-        node = variable.owner
-        inputs = node.inputs[:1] if isinstance(node.op, CheckAndRaise) else node.inputs
-        inputs = [] if isinstance(node.op, Shape | Shape_i) else inputs
-        if unknown := [i for i in inputs if i not in depends]:
-            todo += unknown
-            continue
-        depends[variable] = any(depends[i] for i in inputs)
+        depends |= made
         elemwise = node.op.scalar_op if isinstance(node.op, Elemwise) else None
-        made_whole = _is_whole(variable) and not isinstance(elemwise, scalars.EQ | scalars.NEQ)
-        discrete = made_whole and any(depends[i] and not _is_whole(i) for i in inputs)
+        made_whole = any(map(_is_whole, made)) and not isinstance(elemwise, scalars.EQ | scalars.NEQ)
+        discrete = made_whole and not all(map(_is_whole, read))
         # Of a loop, or another inner graph, it is not known what depends on θ.
         within = elemwise is None and hasattr(node.op, "fgraph") and _has_jumps(node.op.fgraph)
-        found = depends[variable] and (isinstance(elemwise, _ROUND) or discrete or within)
-    return found
+        if isinstance(elemwise, _ROUND) or discrete or within:
+            return True
+    return False
+
+
+def _values_read(variable: Variable) -> list[Variable]:
+    """Return the inputs whose values a variable depends on: not what is checked, nor what has a shape asked for."""
+    node = variable.owner
+    if node is None or isinstance(node.op, Shape | Shape_i):
+        return []
+    return node.inputs[:1] if isinstance(node.op, CheckAndRaise) else node.inputs
 
 
 def _has_jumps(graph: FunctionGraph) -> bool:

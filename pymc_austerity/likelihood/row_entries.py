@@ -139,7 +139,7 @@ def _is_picked(var: Variable, psi: Variable, data: set[Variable], which: Callabl
     if var.owner is None or not isinstance(var.owner.op, AdvancedSubtensor):
         return False
     source, *numbers = var.owner.inputs
-    if not _selects(source, psi) or _depend(numbers, [psi]):
+    if not _selects(source, psi) or _depend(numbers, psi):
         return False
     return which(not data.isdisjoint(ancestors([number])) for number in numbers)
 
@@ -147,7 +147,7 @@ def _is_picked(var: Variable, psi: Variable, data: set[Variable], which: Callabl
 def _selects(var: Variable, psi: Variable) -> bool:
     """Whether a variable holds entries of ψ as they are."""
     while var is not psi:
-        if var.owner is None or not isinstance(var.owner.op, _SELECTS) or _depend(var.owner.inputs[1:], [psi]):
+        if var.owner is None or not isinstance(var.owner.op, _SELECTS) or _depend(var.owner.inputs[1:], psi):
             return False
         var = var.owner.inputs[0]
     return True
@@ -166,24 +166,18 @@ def _numbers_of(selection: Variable, psi: Variable) -> np.ndarray:
 
 def _read(graph: Variable, psi: Variable) -> np.ndarray:
     """Return the entries of ψ that a graph reads, or more."""
-    found: list[np.ndarray] = [np.empty(0, np.int64)]
-    waiting, seen = [graph], set[Variable]()
-    while waiting:
-        var = waiting.pop()
-        if var in seen or not _depend([var], [psi]):
-            continue
-        seen.add(var)
-        if _selects(var, psi):
-            found.append(np.ravel(_numbers_of(var, psi)))
-        elif var.owner is not None:
-            waiting += var.owner.inputs
-    return np.unique(np.concatenate(found))
-
-
-def _depend(graphs: Sequence[Variable], variables: Sequence[Variable]) -> bool:
-    """Whether graphs depend on the values of some variables, and not on their shapes alone."""
 
     def inputs(var: Variable) -> list[Variable]:
-        return [] if var.owner is None or isinstance(var.owner.op, Shape) else list(var.owner.inputs)
+        return [] if _selects(var, psi) else _values_read(var)
 
-    return not set(variables).isdisjoint(walk(graphs, inputs, bfs=False))
+    selected = [var for var in walk([graph], inputs, bfs=False) if _selects(var, psi)]
+    return np.unique(np.concatenate([np.empty(0, np.int64), *(np.ravel(_numbers_of(var, psi)) for var in selected)]))
+
+
+def _depend(graphs: Sequence[Variable], psi: Variable) -> bool:
+    """Whether graphs depend on the values of ψ, and not on its shape alone."""
+    return psi in walk(graphs, _values_read, bfs=False)
+
+
+def _values_read(var: Variable) -> list[Variable]:
+    return [] if var.owner is None or isinstance(var.owner.op, Shape) else list(var.owner.inputs)
