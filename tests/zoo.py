@@ -85,14 +85,6 @@ def _():
     pm.Normal("y", pt.concatenate([pt.ones((N, 1)), X], axis=1) @ slopes(4), 1.0, observed=REAL)
 
 
-@splits("linear, summed in a loop from zeros")
-def _():
-    beta, mu = slopes(), pt.zeros(N)
-    for j in range(3):
-        mu = mu + beta[j] * X[:, j]
-    pm.Normal("y", mu, 1.0, observed=REAL)
-
-
 @splits("no covariates")
 def _():
     pm.Normal("y", pm.Normal("mu"), pm.HalfNormal("sigma"), observed=REAL)
@@ -101,11 +93,6 @@ def _():
 @splits("logistic, logits")
 def _():
     pm.Bernoulli("y", logit_p=X @ slopes(), observed=BINARY)
-
-
-@splits("logistic, probabilities")
-def _():
-    pm.Bernoulli("y", p=pm.math.sigmoid(pm.math.dot(X, slopes())), observed=BINARY)
 
 
 @splits("negative binomial")
@@ -154,22 +141,11 @@ def _():
     pm.MvNormal("y", mu=X @ pm.Normal("beta", 0, 1, shape=(3, 2)), chol=chol, observed=X[:, :2])
 
 
-@splits("mixture of normals")
-def _():
-    w, mu = pm.Dirichlet("w", np.ones(2)), pm.Normal("mu", 0, 1, shape=2)
-    pm.NormalMixture("y", w=w, mu=mu, sigma=1.0, observed=REAL)
-
-
 @splits("mixture of regressions")
 def _():
     w, mu = pm.Dirichlet("w", np.ones(2)), X @ slopes()
     parts = [pm.Normal.dist(mu, 1.0), pm.StudentT.dist(nu=4, mu=mu, sigma=2.0)]
     pm.Mixture("y", w=w, comp_dists=parts, observed=REAL)
-
-
-@splits("censored, fixed limits")
-def _():
-    pm.Censored("y", pm.Normal.dist(X @ slopes(), 1.0), lower=-1, upper=1, observed=np.clip(REAL, -1, 1))
 
 
 @splits("censored, a limit per row")
@@ -188,16 +164,6 @@ def _():
     pm.ZeroInflatedPoisson("y", psi=pm.Beta("psi", 1, 1), mu=pt.exp(X @ slopes()), observed=COUNT)
 
 
-@splits("hurdle Poisson")
-def _():
-    pm.HurdlePoisson("y", psi=pm.Beta("psi", 1, 1), mu=pt.exp(X @ slopes()), observed=COUNT)
-
-
-@splits("CustomDist with logp")
-def _():
-    pm.CustomDist("y", X @ slopes(), logp=lambda value, mu: -pt.abs(value - mu), observed=REAL)
-
-
 @splits("CustomDist with dist")
 def _():
     def dist(mu, size):
@@ -206,26 +172,12 @@ def _():
     pm.CustomDist("y", X @ slopes(), dist=dist, observed=POSITIVE)
 
 
-@splits("varying intercepts and slopes, centred")
-def _():
-    mean, sd = pm.Normal("mean"), pm.HalfNormal("sd")
-    intercept, slope = pm.Normal("intercept", mean, sd, shape=GROUPS), pm.Normal("slope", 0, 1, shape=GROUPS)
-    pm.Normal("y", intercept[GROUP] + slope[GROUP] * X[:, 0], 1.0, observed=REAL)
-
-
 @splits("varying intercepts, not centred, dims", coords={"group": list("abcde"), "row": np.arange(N)})
 def _():
     mean, sd, z = pm.Normal("mean"), pm.HalfNormal("sd"), pm.Normal("z", 0, 1, dims="group")
     intercept = pm.Deterministic("intercept", mean + sd * z, dims="group")
     index = pm.Data("index", GROUP, dims="row")
     pm.Normal("y", intercept[index], 1.0, observed=REAL, dims="row")
-
-
-@splits("varying intercepts and slopes, correlated")
-def _():
-    chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2, sd_dist=pm.HalfNormal.dist(1.0))
-    both = pm.MvNormal("both", mu=np.zeros(2), chol=chol, shape=(GROUPS, 2))
-    pm.Normal("y", both[GROUP, 0] + both[GROUP, 1] * X[:, 0], 1.0, observed=REAL)
 
 
 @splits("small neural network")
@@ -248,11 +200,6 @@ def _():
     pm.Normal("second", first * beta, 1.0, observed=X[:, 0])
 
 
-@splits("two outcomes a row")
-def _():
-    pm.Normal("y", X @ pm.Normal("beta", 0, 1, shape=(3, 2)), 1.0, observed=X[:, :2])
-
-
 @splits("row-wise potential alone")
 def _():
     pm.Potential("y", pm.logp(pm.Normal.dist(X @ slopes(), 1.0), REAL))
@@ -273,11 +220,6 @@ def _():
     pm.Normal("y", u[np.arange(N) % 7], 1.0, observed=REAL)
 
 
-@splits("a number filled into all rows")
-def _():
-    pm.Normal("y", pt.alloc(pm.Normal("mu"), N), 1.0, observed=REAL)
-
-
 @splits("a small observed variable in the prior")
 def _():
     beta = slopes()
@@ -294,19 +236,6 @@ def _():
 def _():
     process = pm.gp.HSGP(m=[4, 3], c=1.5, cov_func=pm.gp.cov.ExpQuad(2, ls=pm.HalfNormal("length")))
     pm.Normal("y", process.prior("f", X=X[:, :2]), 1.0, observed=REAL)
-
-
-@splits("Hilbert-space Gaussian process, periodic, pm.Data")
-def _():
-    cov = pm.gp.cov.Periodic(1, period=1, ls=pm.HalfNormal("length"))
-    process = pm.gp.HSGPPeriodic(m=5, scale=1.0, cov_func=cov)
-    pm.Normal("y", process.prior("f", X=pm.Data("X", X[:, :1])), 1.0, observed=REAL)
-
-
-@splits("rows of a mask set to a parameter")
-def _():
-    mu = pt.set_subtensor((X @ slopes())[X[:, 0] > 0], pm.Normal("b"))
-    pm.Normal("y", mu, 1.0, observed=REAL)
 
 
 @splits("rows of a mask set among zeros, the mask as pm.Data")
@@ -548,8 +477,3 @@ def _():
 @refused("parameters repeated for the rows", "'y'", "shape (60,) computed from 'u'", "is written u[g]")
 def _():
     pm.Normal("y", pt.repeat(pm.Normal("u", shape=2), N // 2), 1.0, observed=REAL)
-
-
-@refused("data rolled by one row", "'y'", "lag")
-def _():
-    pm.Normal("y", pt.roll(pm.Data("X", X)[:, 0], 1) * pm.Normal("b"), 1.0, observed=REAL)

@@ -38,13 +38,13 @@ def prior_laws(model: Model, variables: Sequence[Variable]) -> dict[str, Law]:
         if rv.owner is None or model.rvs_to_transforms.get(rv) is not None:
             continue
         kind = type(rv.owner.op)
-        parameters = rv.owner.op.dist_params(rv.owner) if kind in _FAMILIES else ()
-        if not parameters:
+        if kind not in _FAMILIES:
             continue
+        parameters = rv.owner.op.dist_params(rv.owner)
         if kind is pm.StudentT.rv_type:
             df, loc, scale = parameters
         else:  # a Cauchy law has one degree of freedom
-            loc, scale, df = (*parameters, pt.ones(()))
+            (loc, scale), df = parameters, pt.ones(())
         found[value.name] = Law(_FAMILIES[kind], *model.replace_rvs_by_values([loc, scale, df]))
     return found
 

@@ -131,13 +131,6 @@ def by_scan(step, start, others, series=None):
     return found[0] if isinstance(found, tuple) else found  # PyTensor 2 returns updates too
 
 
-def by_loop(step, start, others):
-    states = [start]
-    for t in range(WALK.shape[1] - 1):
-        states.append(step(WALK[:, t], states[-1], *others))
-    return pt.stack(states[1:])
-
-
 def two_states_and_two_lags():
     """A scan with two states, one of which reads two steps before, and an output that is none."""
 
@@ -247,7 +240,6 @@ SPLIT = {
     "random walks of two": two_walks,
     "autoregressions": autoregression,
     "volatilities by a scan": lambda: volatility(by_scan),
-    "volatilities by a loop": lambda: volatility(by_loop),
     "volatilities by pm.GARCH11": volatility_of_pymc,
     "two states by a scan": two_states_and_two_lags,
     "parameters by a scan": normal(parameters_by_scan),
