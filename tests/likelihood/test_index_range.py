@@ -66,7 +66,7 @@ def test_the_message_names_the_variable_and_the_data():
 
 
 @pytest.mark.parametrize("shift", [3, -9])
-def test_numbers_beyond_an_array_that_they_are_looked_up_in_are_refused(shift):
+def test_numbers_beyond_an_array_of_numbers_are_refused(shift):
     """As an effect of the school of a class, ``u[school[class_]]``."""
     school = pt.constant(np.array([0, 0, 1, 1, 2]))
 

@@ -192,7 +192,7 @@ def test_a_step_that_reads_one_set_says_so():
 
 
 @pytest.mark.parametrize("n_effects", [10, 6_000])
-def test_potential_of_more_entries_than_its_variables_is_warned_of(n_effects):
+def test_a_potential_longer_than_its_variables_is_warned_of(n_effects):
     """One of as many entries as a variable is a prior, which groups read in part."""
     with pm.Model() as model:
         u = pm.Normal("u", shape=n_effects)
