@@ -58,7 +58,7 @@ def relative_errors(likelihood, density, step, times=1.0):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", [3.0, 0.5, 0.1, 1e-2, 1e-3, 1e-4, -1e-5])
+@pytest.mark.parametrize("step", [3.0, 0.1, 1e-3, -1e-5])
 def test_remainders_are_precise_relative_to_themselves(densities, step):
     likelihood, (resolved, _) = densities
     assert relative_errors(likelihood, resolved, step).max() < 1e-8

@@ -6,14 +6,11 @@ from numba import njit, types
 from toy import FACTOR, surrogate_state
 
 from pymc_austerity.compile.addresses import NOWHERE, addresses, arrays_at
-from pymc_austerity.compile.by_address import Reached
-from pymc_austerity.likelihood import Links, Surroundings
+from pymc_austerity.likelihood import Surroundings
 from pymc_austerity.proxy.linearisation import Linearisation
 from pymc_austerity.proxy.scaling import Scaling
 from pymc_austerity.proxy.surrogate import (
-    INNER_TARGET,
     QUARTER_PERIOD,
-    Surrogate,
     adapt_step_size,
     build_evaluation,
     build_trajectory,
@@ -97,41 +94,25 @@ def test_surrogate_is_prior_and_tempered_quadratic(compiled):
 
 
 @pytest.mark.parametrize(
-    ("step", "path", "kept"),
-    [(0.3, 1.5, False), (0.9, 1.5, True), (2.0, 1.5, True), (0.01, 1.5, False)],
-    ids=["careful", "bold", "one step", "as many steps as there may be"],
+    ("step", "path", "ends", "kept"),
+    [
+        (0.3, 1.5, {}, "none"),
+        (0.9, 1.5, {}, "some"),
+        (2.0, 1.5, {}, "all"),
+        (0.01, 1.5, {}, "none"),
+        (0.3, 1.5, {"wall": 1.0}, "some"),
+        (0.5, 0.4, {"no_slope": 0.4}, "some"),
+    ],
+    ids=["careful", "bold", "one step", "as many as there may be", "out of the posterior", "no energy"],
 )
-def test_a_trajectory_is_leapfrog_in_whitened_coordinates(compiled, step, path, kept):
-    found_kept = False
-    for seed in range(12):
-        found = compiled[1](np.random.default_rng(seed), START, state(step, path), around())
-        for ours, expected in zip(found, by_hand(seed, step, path)):
-            assert ours == pytest.approx(expected, rel=1e-5, abs=1e-7)
-        found_kept |= bool((found[0] == START).all())
-    assert found_kept == kept
-
-
-def test_trajectory_that_leaves_the_posterior_stays(compiled):
+def test_a_trajectory_is_leapfrog_in_whitened_coordinates(compiled, step, path, ends, kept):
     stayed = 0
     for seed in range(12):
-        found = compiled[1](np.random.default_rng(seed), START, state(), around(wall=1.0))
-        expected = by_hand(seed, 0.3, 1.5, wall=1.0)
-        assert found[0] == pytest.approx(expected[0], rel=1e-5)
-        assert found[1:] == pytest.approx(expected[1:], rel=1e-5)
-        stayed += found[3] == 0
-    assert 0 < stayed < 12
-
-
-def test_an_energy_that_is_no_number_is_a_rejection(compiled):
-    at = state(0.5, 0.4)  # of one step or two
-    outcomes = []
-    for seed in range(12):
-        found = compiled[1](np.random.default_rng(seed), START, at, around(no_slope=0.4))
-        outcomes.append(bool((found[0] == START).all()))
-        if by_hand(seed, 0.5, 0.4, no_slope=0.4)[3] == 0:
-            assert found[3] == 0
-            assert outcomes[-1]
-    assert len(set(outcomes)) == 2
+        found = compiled[1](np.random.default_rng(seed), START, state(step, path), around(**ends))
+        for ours, expected in zip(found, by_hand(seed, step, path, **ends)):
+            assert ours == pytest.approx(expected, rel=1e-5, abs=1e-7)
+        stayed += bool((found[0] == START).all())
+    assert ("none", "some", "all")[(stayed > 0) + (stayed == 12)] == kept
 
 
 def test_the_step_size_follows_its_target_and_stays_stable():
@@ -145,32 +126,16 @@ def test_the_step_size_follows_its_target_and_stays_stable():
     assert at.log_scale[0] == 0.4
 
 
-@pytest.fixture
-def on_a_normal():
-    """The state of a move of a quarter period on a normal target."""
+def test_quarter_period_forgets_its_start(compiled):
     normal = STEERING._replace(gradient=np.zeros(3), hessian=np.zeros((3, 3)))
-    at = state(0.1)._replace(factor=np.eye(D), linearisation=normal, target=np.array([INNER_TARGET]))
-    return at._replace(search=path_search([(QUARTER_PERIOD, 1)], D))
-
-
-def test_quarter_period_forgets_its_start(compiled, on_a_normal):
+    at = state(0.1)._replace(factor=np.eye(D), linearisation=normal, search=path_search([(QUARTER_PERIOD, 1)], D))
     rng, theta, draws = np.random.default_rng(5), OTHERS[0] + np.zeros(D), []
     for _ in range(300):
-        theta = compiled[1](rng, theta, on_a_normal, around())[0]
+        theta = compiled[1](rng, theta, at, around())[0]
         draws.append(theta - OTHERS[0])
     x = np.array(draws)
     # A third of a period, or a half, leaves a correlation of a half and more.
     assert abs((x[1:] * x[:-1]).mean() / (x**2).mean()) < 0.25
-
-
-def test_tuned_trajectories_are_careful(compiled, on_a_normal):
-    rng, theta, rates = np.random.default_rng(6), OTHERS[0] + np.zeros(D), []
-    for _ in range(600):
-        theta, _, _, rate = compiled[1](rng, theta, on_a_normal, around())
-        adapt_step_size(on_a_normal, rate)
-        rates.append(rate)
-    # The step size hardly changes any more in the second half.
-    assert abs(np.mean(rates[300:]) - 0.9) < 0.05
 
 
 @pytest.mark.parametrize("kind", ["diagonal", "dense", "scaled"])
@@ -195,15 +160,3 @@ def test_a_chain_changes_its_own_copy():
     own.search.jumps[0] = own.search.costs[0] = own.search.last[0] = 1.0
     assert (at.t[0], at.log_scale[0], at.search.jumps[0], at.search.costs[0]) == (0, np.log(0.3), 0.0, 0.0)
     assert np.isnan(at.search.last).all()
-
-
-def test_a_search_has_seen_nothing_at_first():
-    search = path_search([(1.5, 1), (0.75, 4)], D)
-    assert (search.lengths.tolist(), search.transitions.tolist()) == ([1.5, 0.75], [1, 4])
-    assert [part.tolist() for part in (search.jumps, search.costs, search.choice)] == [[0, 0], [0, 0], [0]]
-    assert search.last.size == D
-    assert search.jumps is not search.costs
-
-
-def test_only_the_prior_is_reached_without_rows():
-    assert Surrogate(None, None, Reached(_prior_slope, 7)).links == Links(prior_slope=7)
