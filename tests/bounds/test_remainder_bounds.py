@@ -63,33 +63,22 @@ def scale():
     return pm.HalfNormal("sigma")
 
 
-IS_6 = int(pm.__version__.split(".")[0]) >= 6
-#: Models, and how much larger than the largest remainder found the bounds of order 2 may be on average.  On PyMC 5 the
-#: mean of a negative binomial enters in several places, which intervals take for different ones.
+#: Models, and how much larger than the largest remainder found the bounds of order 2 may be on average.
 MODELS = {
     "bernoulli_logit": (lambda: pm.Bernoulli("y", logit_p=slopes(), observed=BINARY), 1.4),
     "bernoulli_sigmoid": (lambda: pm.Bernoulli("y", p=pm.math.sigmoid(slopes()), observed=BINARY), 1.4),
     "bernoulli_probit": (lambda: pm.Bernoulli("y", p=pm.math.invprobit(slopes()), observed=BINARY), 1.4),
-    "binomial": (lambda: pm.Binomial("y", n=12, logit_p=slopes(), observed=np.minimum(COUNT, 12)), 1.4),
-    "binomial_probit": (
-        lambda: pm.Binomial("y", n=12, p=pm.math.invprobit(slopes()), observed=np.minimum(COUNT, 12)), 1.4
-    ),
     "categorical": (
         lambda: pm.Categorical("y", logit_p=X @ pm.Normal("beta", 0, 1, shape=(D, 3)), observed=LEVEL % 3), 6
     ),
     "poisson": (lambda: pm.Poisson("y", pt.exp(slopes() + np.log(EXPOSURE)), observed=COUNT), 1.4),
-    "negative_binomial_known": (
-        lambda: pm.NegativeBinomial("y", mu=pt.exp(slopes()), alpha=2.0, observed=COUNT), 1.4 if IS_6 else 20
-    ),
     "negative_binomial": (
         lambda: pm.NegativeBinomial("y", mu=pt.exp(slopes()), alpha=pm.Exponential("alpha", 1), observed=COUNT), 15
     ),
     "student_t_known": (student_t(lambda: 4, lambda: 1.3), 1.4),
-    "student_t_scale": (student_t(lambda: 4, scale), 4),
     "student_t": (student_t(lambda: pm.Gamma("nu", 2, 0.1), scale), 90),
     "normal": (lambda: pm.Normal("y", slopes(), scale(), observed=REAL), 2),
     "gamma": (gamma, 7),
-    "log_normal": (lambda: pm.LogNormal("y", slopes(), scale(), observed=POSITIVE), 4),
     "ordered_logistic": (ordered_logistic, 10),
     "groups": (groups, 2.5),
     "two_lengths": (two_lengths, 1.4),
@@ -259,18 +248,18 @@ def test_rows_computed_in_single_precision_are_refused():
 
 def test_rows_that_read_several_numbers_are_taken_fewer_at_once(monkeypatch):
     """Of ordered categories every operation keeps a hundred arrays: 73,421 rows of five took 18 gigabytes."""
-    y, x = np.arange(60) % 5, np.linspace(-1, 1, 60)
+    y, x = np.arange(60) % 3, np.linspace(-1, 1, 60)
     with pm.Model() as model:
-        cutpoints = pm.Normal("cutpoints", np.arange(4) - 1.5, 1, transform=pm.distributions.transforms.ordered)
+        cutpoints = pm.Normal("cutpoints", np.arange(2) - 0.5, 1, transform=pm.distributions.transforms.ordered)
         pm.OrderedLogistic("y", eta=pm.Normal("slope") * x, cutpoints=cutpoints, observed=y)
     data = read_model(model, model.value_vars, None, None)
-    bounds, at = RemainderBounds(data.likelihood), (data.theta0, 0.1 * np.ones(5))
-    assert bounds.numbers_read(*at, data.fixed, data.rows) == 5
+    bounds, at = RemainderBounds(data.likelihood), (data.theta0, 0.1 * np.ones(3))
+    assert bounds.numbers_read(*at, data.fixed, data.rows) == 3
     sizes, read = [], type(bounds._reader).read
     monkeypatch.setattr(type(bounds._reader), "read", lambda *of: sizes.append(of[-1]) or read(*of))
     whole = bounds(*at, 1.0, data.fixed, data.rows)
     assert sizes == [1, 60]
-    monkeypatch.setattr(remainder_bounds, "_TERMS", 17 * math.comb(9, 4))
+    monkeypatch.setattr(remainder_bounds, "_TERMS", 17 * math.comb(7, 4))
     assert np.array_equal(bounds(*at, 1.0, data.fixed, data.rows), whole)
     assert sizes[2:] == [1, 17, 17, 17, 9]
 
@@ -294,8 +283,7 @@ def bounds_beside_a_jump(unit, jump):
     return c[np.abs(x - 6) < 0.45], c[np.abs(x - 6) > 0.55]
 
 
-@pytest.mark.parametrize("unit", [1e-12, 1e-8, 1.0, 1e8])
-@pytest.mark.parametrize("jump", [0.0, 1e-9, 0.5])
+@pytest.mark.parametrize(("unit", "jump"), [(1e-12, 0.0), (1e-12, 0.5), (1.0, 1e-9), (1e8, 0.5)])
 def test_a_jump_in_any_unit_has_no_bound(unit, jump):
     near, away = bounds_beside_a_jump(unit, jump)
     assert np.isinf(near).all() == (jump > 0)
