@@ -13,7 +13,6 @@ from pymc.exceptions import SamplingError
 import pymc_austerity as pma
 from pymc_austerity.bounds.chosen_bound import find_bound
 from pymc_austerity.bounds.row_bound import Cubic
-from pymc_austerity.compile.addresses import NOWHERE
 from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.likelihood import Links, Place
 from pymc_austerity.likelihood.density import compile_density

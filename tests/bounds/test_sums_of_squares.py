@@ -1,3 +1,5 @@
+"""Few rows that have the sums of squares and products of all, and which likelihoods they determine."""
+
 from fractions import Fraction
 from itertools import permutations
 
@@ -17,33 +19,29 @@ X = RNG.normal(size=(300, 3)) @ RNG.normal(size=(3, 3)) + 1
 Y = X @ [1.0, 2.0, -1.0] + RNG.normal(size=300)
 
 
-def unknown_scale():
-    pm.Normal("y", X @ pm.Normal("b", 0, 1, shape=3), pm.HalfNormal("s", 1), observed=Y)
+def normal(mean, scale=lambda: pm.HalfNormal("s", 1)):
+    return lambda: pm.Normal("y", mean(), scale(), observed=Y)
 
 
-def one_column():
-    pm.Normal("y", pm.Normal("a") + pm.Normal("b") * X[:, 0], pt.exp(pm.Normal("log_s")), observed=Y)
+def slopes(name="b"):
+    return X @ pm.Normal(name, 0, 1, shape=3)
 
 
-def student_t():
-    pm.StudentT("y", nu=4, mu=X @ pm.Normal("b", 0, 1, shape=3), sigma=pm.HalfNormal("s", 1), observed=Y)
+def line(x):
+    return pm.Normal("a") + pm.Normal("b") * x
 
 
-def scale_with_a_predictor():
-    pm.Normal("y", X @ pm.Normal("b", 0, 1, shape=3), pt.exp(X @ pm.Normal("c", shape=3)), observed=Y)
-
-
-def cubic():
-    pm.Normal("y", pm.Normal("b") * pt.as_tensor(X[:, 0]) ** 2, pm.HalfNormal("s", 1), observed=Y)
-
-
-def rounded():
-    whole = pt.cast(pm.Data("x", X[:, 0]), "int64")
-    pm.Normal("y", pm.Normal("a") + pm.Normal("b") * whole, pm.HalfNormal("s", 1), observed=Y)
-
-
-def logistic():
-    pm.Bernoulli("y", logit_p=X @ pm.Normal("b", 0, 1, shape=3), observed=(Y > 0).astype(int))
+SHOWN = {
+    "unknown scale": normal(slopes),
+    "one column": normal(lambda: line(X[:, 0]), lambda: pt.exp(pm.Normal("log_s"))),
+}
+OTHERS = {
+    "Student": lambda: pm.StudentT("y", nu=4, mu=slopes(), sigma=pm.HalfNormal("s", 1), observed=Y),
+    "scale with a predictor": normal(slopes, lambda: pt.exp(slopes("c"))),
+    "cubic": normal(lambda: pm.Normal("b") * pt.as_tensor(X[:, 0]) ** 2),
+    "rounded": normal(lambda: line(pt.cast(pm.Data("x", X[:, 0]), "int64"))),
+    "logistic": lambda: pm.Bernoulli("y", logit_p=slopes(), observed=(Y > 0).astype(int)),
+}
 
 
 def of(build):
@@ -52,7 +50,7 @@ def of(build):
     return row_likelihood(model)[:2]
 
 
-@pytest.mark.parametrize("build", [unknown_scale, one_column])
+@pytest.mark.parametrize("build", SHOWN.values(), ids=SHOWN)
 def test_moment_rows_stand_for_all_rows(build):
     likelihood, source = of(build)
     assert is_quadratic_in_data(likelihood)
@@ -67,7 +65,7 @@ def test_moment_rows_stand_for_all_rows(build):
         np.testing.assert_allclose(weight * total(theta, *source.fixed_arrays(), *few.arrays), exact, rtol=1e-11)
 
 
-@pytest.mark.parametrize("build", [student_t, scale_with_a_predictor, cubic, rounded, logistic])
+@pytest.mark.parametrize("build", OTHERS.values(), ids=OTHERS)
 def test_other_likelihoods_are_not_taken_for_sums_of_squares(build):
     assert not is_quadratic_in_data(of(build)[0])
 
@@ -131,10 +129,7 @@ def root_by_eigenvalues(table, mode, qr=np.linalg.qr):
     return qr((vectors * np.sqrt(np.maximum(values, 0))).T, mode=mode)
 
 
-DATES = 1.7e18, 3e15  # nanoseconds, over a year
-
-
-@pytest.mark.parametrize("unit", [1e-12, 1e-5, 1.0, 1e5, 1e12])
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
 @pytest.mark.parametrize(("noise", "far", "tol"), [(1.0, 0, 1e-12), (1e-6, 0, 1e-7), (1.0, 1e4, 1e-10)])
 def test_moment_rows_in_any_units_and_order_of_columns(unit, noise, far, tol):
     """Where the noise is a millionth of what the columns explain, R² is 1 − 1e-12."""
@@ -149,8 +144,8 @@ def test_moment_rows_by_eigenvalues_are_caught(monkeypatch):
 
 def test_moment_rows_of_dates_in_nanoseconds():
     y, x, z = different_units(1.0, 1e-3, 0)
-    mean, sd = DATES
-    assert max(largest_error((y, mean + sd * x, z), order) for order in permutations(range(3))) < 1e-6
+    dates = 1.7e18 + 3e15 * x  # over a year
+    assert max(largest_error((y, dates, z), order) for order in permutations(range(3))) < 1e-6
 
 
 def test_moment_rows_in_chunks_and_with_counts(monkeypatch):

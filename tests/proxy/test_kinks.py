@@ -21,20 +21,18 @@ X = RNG.normal(size=N)
 Y = 0.5 + RNG.laplace(size=N)
 
 
-def absolute(b):
-    pm.Laplace("y", b[0] + b[1] * X, 1, observed=Y)
+def normal(mean, of_x):
+    """Normal rows whose mean has a kink where x is 0.4."""
+    values = of_x(X) + RNG.normal(size=N)
+    return lambda b: pm.Normal("y", mean(b) + b[1], 1, observed=values)
 
 
-def asymmetric(b):
-    pm.AsymmetricLaplace("y", b=1, mu=b[0] + b[1] * X, q=0.8, observed=Y)
-
-
-def larger(b):
-    pm.Normal("y", pt.maximum(X - b[0], 0) + b[1], 1, observed=np.maximum(X - 0.4, 0) + RNG.normal(size=N))
-
-
-def smaller(b):
-    pm.Normal("y", pt.minimum(b[0], X) + b[1], 1, observed=np.minimum(0.4, X) + RNG.normal(size=N))
+KINKS = {
+    "absolute": lambda b: pm.Laplace("y", b[0] + b[1] * X, 1, observed=Y),
+    "asymmetric": lambda b: pm.AsymmetricLaplace("y", b=1, mu=b[0] + b[1] * X, q=0.8, observed=Y),
+    "larger": normal(lambda b: pt.maximum(X - b[0], 0), lambda x: np.maximum(x - 0.4, 0)),
+    "smaller": normal(lambda b: pt.minimum(b[0], X), lambda x: np.minimum(0.4, x)),
+}
 
 
 def huber(b):
@@ -55,9 +53,9 @@ def rounded(rows):
     return with_kinks_rounded(likelihood, data, (), np.array([0.3, 0.2])), data
 
 
-@pytest.mark.parametrize("rows", [absolute, asymmetric, larger, smaller])
-def test_remainders_and_known_sum_are_the_log_likelihood(rows):
-    likelihood, data = rounded(rows)
+@pytest.mark.parametrize("kind", KINKS)
+def test_remainders_and_known_sum_are_the_log_likelihood(kind):
+    likelihood, data = rounded(KINKS[kind])
     assert likelihood.rounded is not None
     centre, ends = np.array([0.45, 0.05]), (np.array([0.5, 0.0]), np.array([0.47, 0.03]))
 
@@ -67,7 +65,7 @@ def test_remainders_and_known_sum_are_the_log_likelihood(rows):
 
     found, expected = added_up(likelihood)
     assert found == pytest.approx(expected, rel=1e-9)
-    if rows is absolute:  # planted: the known sum is that of the rows themselves
+    if kind == "absolute":  # planted: the known sum is that of the rows themselves
         assert added_up(replace(likelihood, rounded=None))[0] != pytest.approx(expected, rel=1e-2)
 
 
