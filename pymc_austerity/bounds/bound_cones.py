@@ -11,7 +11,7 @@ about as far from it; M_g = (|mᵀz| + ε_g‖z‖)^K + (|mᵀz′| + ε_g‖z�
 
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.cluster.vq import kmeans2
@@ -35,53 +35,66 @@ _LEAST_SAVED = 50
 _CHUNK = 16_384
 
 
-class WhitenedCones(NamedTuple):
-    """What the compiled bound needs to know, first that of `Whitened`."""
+class Whitened(NamedTuple):
+    """What the compiled bound needs to know."""
 
-    coordinates: np.ndarray
-    whiten: np.ndarray
-    radius: float
-    power: int
-    outwards: float
+    coordinates: np.ndarray  # shape (E,)
+    whiten: np.ndarray  # L⁻¹, shape (E, E)
+    radius: float  # the bounds hold for ‖z‖ up to it
+    power: int  # k + 1
+    outwards: float  # what makes up for rounding in z
+
+
+class WhitenedCones(NamedTuple):
+    """The same, with the cones."""
+
+    whitened: Whitened
     directions: np.ndarray  # the m, in columns, shape (E, L)
     direction: np.ndarray  # number of the m of each cone, shape (G,)
     off: np.ndarray  # ε_g, shape (G,)
 
 
 @njit
-def _add_distances(spans, whitened, theta, centre):  # type: ignore[no-untyped-def]
-    """Add the part of one end to all M_g, infinite outside the radius."""
-    size = whitened.coordinates.size
-    along, squares = np.zeros(whitened.directions.shape[1]), 0.0
-    for j in range(size):  # not by a library, whose rounding depends on its threads: decisions would with it
-        z = 0.0
-        for k in range(size):
+def whitened_at(whitened, theta, centre):  # type: ignore[no-untyped-def]
+    """Return z and ‖z‖, infinite outside the radius."""
+    z, squares = np.zeros(whitened.coordinates.size), 0.0
+    for j in range(z.size):  # not by a library, whose rounding depends on its threads: decisions would with it
+        for k in range(z.size):
             c = whitened.coordinates[k]
-            z += whitened.whiten[j, k] * (theta[c] - centre[c])
-        squares += z * z
-        for m in range(along.size):
-            along[m] += whitened.directions[j, m] * z
+            z[j] += whitened.whiten[j, k] * (theta[c] - centre[c])
+        squares += z[j] * z[j]
     distance = np.sqrt(squares) * whitened.outwards
-    if not distance <= whitened.radius:
+    return z, (distance if distance <= whitened.radius else np.inf)
+
+
+@njit
+def _add_distances(spans, cones, theta, centre):  # type: ignore[no-untyped-def]
+    """Add the part of one end to all M_g, infinite outside the radius."""
+    z, distance = whitened_at(cones.whitened, theta, centre)
+    if distance == np.inf:
         spans[:] = np.inf
         return
+    along = np.zeros(cones.directions.shape[1])
+    for j in range(z.size):
+        for m in range(along.size):
+            along[m] += cones.directions[j, m] * z[j]
     for g in range(spans.size):
         # ε_g is large enough for the rounding of the product as well.
-        spans[g] += min(abs(along[whitened.direction[g]]) + whitened.off[g] * distance, distance) ** whitened.power
+        reach = min(abs(along[cones.direction[g]]) + cones.off[g] * distance, distance)
+        spans[g] += reach**cones.whitened.power
 
 
 @njit
 def distances_of_cones(constants, at):  # type: ignore[no-untyped-def]
     """Return the M_g(θ, θ′) and that no row was read for them."""
-    whitened = constants[0]
-    spans = np.zeros(whitened.off.size)
-    _add_distances(spans, whitened, at.theta_new, at.centre)
-    _add_distances(spans, whitened, at.theta, at.centre)
+    spans = np.zeros(constants[0].off.size)
+    _add_distances(spans, constants[0], at.theta_new, at.centre)
+    _add_distances(spans, constants[0], at.theta, at.centre)
     return spans, 0
 
 
 def rows_in_cones(
-    bounds: np.ndarray, directions_of: Callable[[Rows], np.ndarray | None], rows: Rows, whitened: Any, span: float
+    bounds: np.ndarray, directions_of: Callable[[Rows], np.ndarray | None], rows: Rows, whitened: Whitened, span: float
 ) -> tuple[WhitenedCones, BoundCones] | None:
     """Return rows in cones, or None where that is not known or not worth its time.
 
@@ -104,10 +117,8 @@ def rows_in_cones(
     cone, of_cone = _cones(number, off)
     farthest = np.zeros(of_cone.size)
     np.maximum.at(farthest, cone, off)
-    new = WhitenedCones(
-        whitened.coordinates, whitened.whiten, whitened.radius, whitened.power, whitened.outwards,
-        np.ascontiguousarray(centres.T), of_cone, farthest * (1 + OUTWARDS) + OUTWARDS,
-    )  # fmt: skip
+    off_of_cone = farthest * (1 + OUTWARDS) + OUTWARDS
+    new = WhitenedCones(whitened, np.ascontiguousarray(centres.T), of_cone, off_of_cone)
     z = rng.normal(size=(_TRIED, whitened.coordinates.size))
     away = np.linalg.norm(z, axis=1)[:, None]
     reach = np.minimum(np.abs(z @ centres.T)[:, of_cone] + farthest * away, away)

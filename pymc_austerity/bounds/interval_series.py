@@ -139,10 +139,12 @@ class Series:
         self.require_derivatives()
         powers_of_shift: dict[tuple[int, int], Terms] = {}
 
+        def without_value(degree: int) -> Terms:
+            return self.terms(degree) if degree else {}
+
         def shift(j: int, degree: int) -> Terms:
             # (g − g₀)ʲ, which starts at degree j.
             if (j, degree) not in powers_of_shift:
-                without_value = _without_value(self.terms)
                 if j == 1:
                     found = without_value(degree)
                 elif j == 2:
@@ -186,10 +188,6 @@ def _times(a: Powers, b: Powers) -> Powers:
     for variable, exponent in b:
         total[variable] = total.get(variable, 0) + exponent
     return tuple(sorted(total.items()))
-
-
-def _without_value(terms: Callable[[int], Terms]) -> Callable[[int], Terms]:
-    return lambda degree: terms(degree) if degree else {}
 
 
 def _product(a: Callable[[int], Terms], b: Callable[[int], Terms], degree: int) -> Terms:

@@ -5,7 +5,7 @@ second degree in v, its expansion of second order in v is exact at every v and, 
 Normal errors with log σ in θ have c = −1 and k = −2; with a known σ there is no s.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,6 @@ from pymc_austerity.bounds.row_graph import simplified_rows
 from pymc_austerity.likelihood import RowLikelihood, keeps_affine
 from pymc_austerity.likelihood.model_graph import entries_taken
 
-_SAME = (scalar.Identity, scalar.Cast)
 #: Ops that move or pick entries of their first argument.
 _REARRANGES = (
     DimShuffle, Reshape, SpecifyShape, Subtensor, AdvancedSubtensor, TensorFromScalar, ScalarFromTensor,
@@ -97,21 +96,23 @@ def _form_of(rows: Variable, likelihood: RowLikelihood, place: int | None) -> _F
             form = _entries(node, likelihood.theta_size, place)
         elif any(out.type.dtype in discrete_dtypes for out in node.outputs):
             raise _NotOfThisFormError  # a cast to whole numbers is a rounding
-        elif _stays_affine(node, reading, of):
+        elif all(of(var) == _Form(degree=1) for var in node.inputs if var in reading) and keeps_affine(
+            node.op, [i for i, var in enumerate(node.inputs) if var in reading]
+        ):
             form = _Form(degree=1)
         else:
             # A count multiplies a row as a whole.
             inputs = [var for var in node.inputs if var is not likelihood.counts]
-            form = _after(node.op, inputs, [of(var) for var in inputs])
+            found = [of(var) for var in inputs]
+            if isinstance(node.op, Elemwise):
+                form = _elementwise(node.op.scalar_op, inputs, found)
+            elif isinstance(node.op, _REARRANGES) and all(of_place.is_data for of_place in found[1:]):
+                form = found[0]
+            else:
+                raise _NotOfThisFormError
         reading.update(node.outputs if reading & set(node.inputs) else ())
         forms.update(dict.fromkeys(node.outputs, form))
     return of(rows)
-
-
-def _stays_affine(node: Apply, reading: set[Variable], of: Callable[[Variable], _Form]) -> bool:
-    """Return whether an op makes of variables that are affine in v another one."""
-    which = [i for i, var in enumerate(node.inputs) if var in reading]
-    return all(of(node.inputs[i]) == _Form(degree=1) for i in which) and keeps_affine(node.op, which)
 
 
 def _entries(node: Apply, size: int, place: int | None) -> _Form:
@@ -126,21 +127,10 @@ def _entries(node: Apply, size: int, place: int | None) -> _Form:
     return _Form(slope=1.0, uniform=True)
 
 
-def _after(op: Any, variables: Sequence[Variable], forms: Sequence[_Form]) -> _Form:
-    """Return the form of what an op makes of variables of these forms."""
-    if isinstance(op, Elemwise):
-        return _elementwise(op.scalar_op, variables, forms)
-    if isinstance(op, _REARRANGES):
-        if not all(form.is_data for form in forms[1:]):
-            raise _NotOfThisFormError
-        return forms[0]
-    raise _NotOfThisFormError
-
-
 def _elementwise(kind: Any, variables: Sequence[Variable], forms: Sequence[_Form]) -> _Form:
     """Return the form of what a function of numbers makes of variables of these forms."""
     first = forms[0]
-    if isinstance(kind, _SAME):
+    if isinstance(kind, scalar.Identity | scalar.Cast):
         return first
     if isinstance(kind, scalar.Neg):
         return first._replace(slope=-first.slope)

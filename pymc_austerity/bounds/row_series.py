@@ -178,12 +178,11 @@ class RowSeries:
             return value, ~value
         op, inputs = var.owner.op, var.owner.inputs
         kind = type(op.scalar_op) if isinstance(op, Elemwise) else None
-        if kind in (scalar.AND, scalar.Mul):
+        if kind in (scalar.AND, scalar.Mul, scalar.OR):
             held, failed = zip(*(self.truth(v) for v in inputs))
+            if kind is scalar.OR:
+                return reduce(np.logical_or, held), reduce(np.logical_and, failed)
             return reduce(np.logical_and, held), reduce(np.logical_or, failed)
-        if kind is scalar.OR:
-            held, failed = zip(*(self.truth(v) for v in inputs))
-            return reduce(np.logical_or, held), reduce(np.logical_and, failed)
         if kind is scalar.Invert:
             holds, fails = self.truth(inputs[0])
             return fails, holds
@@ -206,28 +205,16 @@ def _only_moves(op: Any) -> bool:
     return isinstance(op, _MOVES) or (isinstance(op, CAReduce) and isinstance(op.scalar_op, scalar.Add))
 
 
-def _less(a: iv.Interval, b: iv.Interval) -> tuple[np.ndarray, np.ndarray]:
-    return a.lo < b.hi, a.hi >= b.lo
-
-
-def _at_most(a: iv.Interval, b: iv.Interval) -> tuple[np.ndarray, np.ndarray]:
-    return a.lo <= b.hi, a.hi > b.lo
-
-
 def _equal(a: iv.Interval, b: iv.Interval) -> tuple[np.ndarray, np.ndarray]:
     same = (a.lo == b.lo) & (a.hi == b.hi) & (a.lo == a.hi)
     return (a.lo <= b.hi) & (b.lo <= a.hi), ~same
 
 
-def _swapped(rule: Any) -> Any:
-    return lambda a, b: rule(b, a)
-
-
 _COMPARISONS: dict[Any, Any] = {
-    scalar.LT: _less,
-    scalar.GT: _swapped(_less),
-    scalar.LE: _at_most,
-    scalar.GE: _swapped(_at_most),
+    scalar.LT: lambda a, b: (a.lo < b.hi, a.hi >= b.lo),
+    scalar.GT: lambda a, b: (b.lo < a.hi, b.hi >= a.lo),
+    scalar.LE: lambda a, b: (a.lo <= b.hi, a.hi > b.lo),
+    scalar.GE: lambda a, b: (b.lo <= a.hi, b.hi > a.lo),
     scalar.EQ: _equal,
     scalar.NEQ: lambda a, b: _equal(a, b)[::-1],
 }

@@ -10,12 +10,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import linalg, special
 
-from pymc_austerity.bounds.bound_cones import WhitenedCones, distances_of_cones, rows_in_cones
+from pymc_austerity.bounds.bound_cones import (
+    Whitened,
+    WhitenedCones,
+    distances_of_cones,
+    rows_in_cones,
+    whitened_at,
+)
 from pymc_austerity.bounds.remainder_bounds import RemainderBounds
 from pymc_austerity.bounds.row_bound import Bound, EvaluateBound, Region
 from pymc_austerity.bounds.row_graph import NoRemainderBoundError
@@ -39,35 +45,12 @@ REMAINDER_CHOICES = (
 )
 
 
-class Whitened(NamedTuple):
-    """What the compiled bound needs to know."""
-
-    coordinates: np.ndarray  # shape (E,)
-    whiten: np.ndarray  # L⁻¹, shape (E, E)
-    radius: float  # the bounds hold for ‖z‖ up to it
-    power: int  # k + 1
-    outwards: float  # what makes up for rounding in z
-
-
-@njit
-def _power_of_distance(whitened, theta, centre):  # type: ignore[no-untyped-def]
-    """Return ‖z‖^(k+1), infinite outside the radius."""
-    squares = 0.0
-    for j in range(whitened.coordinates.size):
-        z = 0.0
-        for k in range(whitened.coordinates.size):
-            c = whitened.coordinates[k]
-            z += whitened.whiten[j, k] * (theta[c] - centre[c])
-        squares += z * z
-    distance = np.sqrt(squares) * whitened.outwards
-    return distance**whitened.power if distance <= whitened.radius else np.inf
-
-
 @njit
 def whitened_distance(constants, at):  # type: ignore[no-untyped-def]
     """Return M(θ, θ′) and that no row was read for it."""
-    whitened, centre = constants[0], at.centre
-    return _power_of_distance(whitened, at.theta_new, centre) + _power_of_distance(whitened, at.theta, centre), 0
+    whitened = constants[0]
+    new, old = whitened_at(whitened, at.theta_new, at.centre)[1], whitened_at(whitened, at.theta, at.centre)[1]
+    return new**whitened.power + old**whitened.power, 0
 
 
 def typical_span(size: int, order: int) -> float:
@@ -87,7 +70,6 @@ class WhitenedBound(Bound):
     #: ``find(likelihood)`` returns the bound for another model of the same rows, where it is read from the model.
     find: Callable[[RowLikelihood], WhitenedBound] | None = None
     likelihood: RowLikelihood | None = None  # that it was read from
-    in_cones: bool = True  # whether rows may be put in cones
     numbers_read: int = 1
 
     def constants(self, region: Region | None = None, rows: Any = None, fixed: Any = ()) -> tuple[Any, ...]:
@@ -113,7 +95,7 @@ class WhitenedBound(Bound):
         whitened = Whitened(read, whiten, radius, region.order + 1, outwards)
         table, stored = rows.bounded(bounds_of, span)
         all_found = table.source().complete and len(bounds_of.found) == len(rows)
-        if self.in_cones and self.likelihood is not None and all_found:
+        if self.likelihood is not None and all_found:
             of_rows = partial(RemainderBounds(self.likelihood).directions, at[1], of_theta, region.fixed)
             in_cones = rows_in_cones(bounds_of.found, of_rows, rows, whitened, span)
             if in_cones is not None:

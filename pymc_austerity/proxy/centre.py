@@ -12,7 +12,6 @@ from pytensor.gradient import NullTypeGradError
 from pytensor.graph.utils import MethodNotDefined
 from scipy import linalg
 
-from pymc_austerity.cholesky import NoFactorError
 from pymc_austerity.compile.addresses import NOWHERE
 from pymc_austerity.likelihood import Density, RowLikelihood, Surroundings
 from pymc_austerity.likelihood.layout import flatten_onto, user_name
@@ -27,7 +26,7 @@ from pymc_austerity.proxy.log_posterior import (
     draw_samples,
     expanded_coordinates,
 )
-from pymc_austerity.proxy.mode import Mode, ModeNotFoundError, find_mode
+from pymc_austerity.proxy.mode import Mode, find_mode
 from pymc_austerity.proxy.row_sums import RowSums
 from pymc_austerity.proxy.scaling import find_scaling
 from pymc_austerity.proxy.surrogate import Surrogate
@@ -93,26 +92,19 @@ def find_centre(given: ToLearn, taylor: Taylor) -> Centre:
     """Find the mode, and expand there in powers of parameters, or move to the mean of the surrogate where it is far."""
     of = given.likelihood, given.rows, given.temperature, taylor.centre
     posterior, mode = once("mode", of, lambda: _find_mode(given, taylor))
-    try:
-        around = given.around(mode.psi)
-        if given.may_bend and taylor.order == 2 and taylor.centre is None:
-            found = _bent_centre(posterior, given.surrogate, mode, around)
-            if found is not None:
-                return found
-        stays = taylor.centre is not None
-        return once("centre", of, lambda: _settle(posterior, given.surrogate, mode, around, stays=stays))
-    except NoFactorError as error:
-        raise NoProxyError(str(error)) from None
+    around = given.around(mode.psi)
+    if given.may_bend and taylor.order == 2 and taylor.centre is None:
+        found = _bent_centre(posterior, given.surrogate, mode, around)
+        if found is not None:
+            return found
+    stays = taylor.centre is not None
+    return once("centre", of, lambda: _settle(posterior, given.surrogate, mode, around, stays=stays))
 
 
 def stay_at(kept: Kept, given: ToLearn) -> Centre:
     """Expand all rows where the first are expanded; refuse where the posterior has moved away from there."""
     posterior = _log_posterior(given)
-    try:
-        mode = _at(kept.psi, posterior)
-        found = _settle(posterior, given.surrogate, mode, given.around(kept.psi), stays=True)
-    except NoFactorError as error:
-        raise NoProxyError(str(error)) from None
+    found = _settle(posterior, given.surrogate, _at(kept.psi, posterior), given.around(kept.psi), stays=True)
     own = found.coordinates[found.coordinates < posterior.full_pass.theta_size]
     moved, factor = found.tuned.draws.mean(axis=0)[own] - kept.psi[own], found.tuned.normal.factor[own]
     away = np.sqrt(moved @ linalg.lstsq(factor @ factor.T, moved)[0] / max(1, own.size))
@@ -139,8 +131,6 @@ def _find_mode(given: ToLearn, taylor: Taylor) -> tuple[LogPosterior, Mode]:
         shapes = {b.name: b.shape for of in given.likelihood.psi_blocks for b in of.apart()}
         values = finite_values("Taylor(centre=)", taylor.centre, shapes)
         return posterior, _at(flatten_onto(given.start, values, given.likelihood.psi_blocks), posterior)
-    except ModeNotFoundError as error:
-        raise NoProxyError(str(error)) from None
     except (NotImplementedError, NullTypeGradError, MethodNotDefined, NumbaError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise NoProxyError(f"the log-likelihood has no derivative that compiles ({reason})") from error

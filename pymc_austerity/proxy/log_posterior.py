@@ -119,13 +119,8 @@ def expanded_coordinates(likelihood: RowLikelihood) -> np.ndarray:
     if discrete:
         raise DiscreteError(f"{discrete} is discrete and has no derivative")
     coordinates = read_coordinates(likelihood)
-    if coordinates.size > _MAX_EXPANDED:
-        _require_few_entries(likelihood, coordinates.size)
-    return coordinates
-
-
-def _require_few_entries(likelihood: RowLikelihood, n_parameters: int) -> None:
-    """Refuse more parameters than a Hessian can be summed for."""
+    if (n_parameters := coordinates.size) <= _MAX_EXPANDED:
+        return coordinates
     few = reads_few_entries(likelihood)
     limit = _MAX_BY_ENTRIES if few else _MAX_EXPANDED
     if n_parameters > limit:
@@ -140,3 +135,4 @@ def _require_few_entries(likelihood: RowLikelihood, n_parameters: int) -> None:
         f"{8 * n_parameters**2 / 1e6:,.0f} MB, the step some {_COPIES} times as much, and every draw some products "
         "with it, which cost more than its rows. Set-up takes minutes."
     )
+    return coordinates

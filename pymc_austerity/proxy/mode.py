@@ -16,7 +16,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.full_pass import Sums
 from pymc_austerity.proxy.linear_maps import WIDE
-from pymc_austerity.proxy.log_posterior import LogPosterior
+from pymc_austerity.proxy.log_posterior import LogPosterior, NoProxyError
 from pymc_austerity.proxy.scaling import Scaling, find_scaling
 from pymc_austerity.rows import Table
 
@@ -52,7 +52,7 @@ class Mode(NamedTuple):
     scaling: Scaling  # the coordinates in which it was searched for
 
 
-class ModeNotFoundError(RuntimeError):
+class ModeNotFoundError(NoProxyError):
     """There is no mode to expand around."""
 
 

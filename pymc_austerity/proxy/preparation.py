@@ -20,7 +20,6 @@ from pymc_austerity.proxy.remainder_sizes import SizesOfRows
 from pymc_austerity.proxy.sufficient_statistics import ExpansionWithStatistics
 from pymc_austerity.proxy.surrogate import SurrogateState
 from pymc_austerity.proxy.tuning import normality_of
-from pymc_austerity.rows import Table
 from pymc_austerity.rows.storage import DrawnRows
 
 _log = logging.getLogger("pymc_austerity")
@@ -91,7 +90,9 @@ def prepare(given: ToLearn, taylor: Taylor, floor: float | None) -> Prepared:
     table = None
     if floor is not None:
         sizes_of = SizesOfRows(likelihood, taylor.order, options, kept.pairs, centre, fixed, both_sides)
-        table = _weigh(sizes_of, rows, floor, given.progressbar)
+        with setup_progress(given.progressbar) as progress:
+            task = progress.add_task("Row weights", total=len(rows), what=f"{len(rows):,} rows")
+            table = rows.weighed(sizes_of, floor, partial(progress.advance, task))
         rows_read += len(rows) - rows.n_known
     passes = rows_read / len(rows) + rows.reading_passes
     _log.info(f"Proxy of order {taylor.order} for {len(rows):,} rows after {passes:.1f} passes over the data.")
@@ -105,10 +106,3 @@ def _pairs_of(draws: np.ndarray, n_pairs: int) -> list[tuple[np.ndarray, np.ndar
     """Return draws that lie far apart in the chain, two by two, between which remainders change."""
     far = len(draws) // 2
     return [(draws[-1 - k], draws[-1 - k - far]) for k in range(n_pairs)]
-
-
-def _weigh(sizes_of: SizesOfRows, rows: Table, floor: float, progressbar: bool) -> DrawnRows:
-    """Weigh the rows by what the proxy leaves of them between some draws, in one pass."""
-    with setup_progress(progressbar) as progress:
-        task = progress.add_task("Row weights", total=len(rows), what=f"{len(rows):,} rows")
-        return rows.weighed(sizes_of, floor, partial(progress.advance, task))

@@ -24,16 +24,12 @@ from pymc_austerity.rows import Rows
 _POINTS, _ROWS = 4, 500
 
 
-#: ``of(theta)``: γ∘β, and the other variables of the step.
-Products = Callable[..., np.ndarray]
-
-
 @dataclass(frozen=True, eq=False)
 class SelectedCoefficients:
     """The model with all coefficients included, and the map from θ = (β, γ, …) to its parameters."""
 
     likelihood: RowLikelihood  # of the full model: θ without the indicators
-    of: Products
+    of: Callable[..., np.ndarray]  # ``of(theta)``: γ∘β, and the other variables of the step
     coefficients: np.ndarray  # position in θ of each parameter of the full model, shape (E,)
     indicators: np.ndarray  # that of its indicator, −1 where it has none, shape (E,)
 

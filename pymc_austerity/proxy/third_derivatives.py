@@ -27,16 +27,12 @@ _MAX_COORDINATES = 200
 _MAX_WITHOUT_PREDICTOR = 40
 
 
-class TooManyTriplesError(UnsupportedModelError):
-    """More coordinates than an expansion of third order is stored for."""
-
-
 def check_triples(likelihood: RowLikelihood) -> None:
     """Check that the triples of the coordinates that the rows read can be summed and stored."""
     size, eta = read_coordinates(likelihood).size, _predictor(likelihood)[2]
     limit = _MAX_WITHOUT_PREDICTOR if eta is None else _MAX_COORDINATES
     if size > limit:
-        raise TooManyTriplesError(
+        raise UnsupportedModelError(
             f"Taylor(order=3) keeps a number for every triple of the entries that the rows read: "
             f"{size * (size + 1) * (size + 2) // 6:,} for the {size} entries of {sorted(likelihood.read)}. It serves "
             f"up to {limit} entries where the rows {'do not read' if eta is None else 'read'} them through one linear "
@@ -64,7 +60,13 @@ def third_derivatives(
     Σ ℓ_i‴(η_i) x_ia x_ib x_ic; otherwise it is built by differentiating the gradient along each pair of coordinates.
     """
     psi, coordinates = expansion.centre, expansion.coordinates
-    add = _compile_terms(likelihood, numba_options(compile_kwargs))
+    of_rows, of, eta = _predictor(likelihood)
+    inputs, options = [of, *likelihood.fixed, *likelihood.batches], numba_options(compile_kwargs)
+    add = (
+        _along_pairs(of_rows, of, inputs, options)
+        if eta is None
+        else _through_predictor(of_rows, eta, of, inputs, options)
+    )
     size = coordinates.size
     total = np.zeros((size, size, size))
     with setup_progress(progressbar) as progress:
@@ -87,18 +89,10 @@ def _triples(total: np.ndarray) -> np.ndarray:
     return np.concatenate(found)
 
 
-def _compile_terms(likelihood: RowLikelihood, options: dict[str, Any]) -> Callable[..., None]:
-    """Return ``add(total, psi, data, coordinates)``, which adds the derivatives of a chunk where a ≤ b ≤ c."""
-    rows, psi, eta = _predictor(likelihood)
-    inputs = [psi, *likelihood.fixed, *likelihood.batches]
-    if eta is None:
-        return _along_pairs(rows, psi, inputs, options)
-    return _through_predictor(rows, eta, psi, inputs, options)
-
-
 def _through_predictor(
     rows: Variable, eta: Variable, psi: Variable, inputs: Sequence[Variable], options: dict[str, Any]
 ) -> Callable[..., None]:
+    """Return ``add(total, psi, data, coordinates)``, which adds the derivatives of a chunk where a ≤ b ≤ c."""
     along, value = psi.type("along"), eta.type()
     (derivative,) = graph_replace([rows], {eta: value}, strict=False)
     for _ in range(3):
@@ -131,6 +125,7 @@ def _through_predictor(
 def _along_pairs(
     rows: Variable, psi: Variable, inputs: Sequence[Variable], options: dict[str, Any]
 ) -> Callable[..., None]:
+    """Return the same."""
     first, second = psi.type("first"), psi.type("second")
     curved = pushforward(grad(rows.sum(), psi), psi, first)
     third = compile_part([first, second, *inputs], pushforward(curved, psi, second), **options)

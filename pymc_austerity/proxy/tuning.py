@@ -9,15 +9,15 @@ import numpy as np
 from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from pymc_austerity.cholesky import NoFactorError, is_positive_definite
+from pymc_austerity.cholesky import is_positive_definite
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import Surroundings
 from pymc_austerity.proxy.linear_maps import WIDE, CompressedRows, dense
 from pymc_austerity.proxy.linearisation import Linearisation
-from pymc_austerity.proxy.log_posterior import LogPosterior
-from pymc_austerity.proxy.scale_moves import NO_SCALES, ScaleMoves, find_scales
+from pymc_austerity.proxy.log_posterior import LogPosterior, NoProxyError
+from pymc_austerity.proxy.scale_moves import NO_SCALES, find_scales
 from pymc_austerity.proxy.scaling import Scaling
 from pymc_austerity.proxy.surrogate import (
     INNER_TARGET,
@@ -98,9 +98,9 @@ def tune_moves(
         hessian = hessian + np.diag(powers[linearisation.coordinates] * linearisation.gradient)
     precision[np.ix_(places, places)] -= hessian[np.ix_(own, own)] / temperature
     if not np.isfinite(precision).all() or not np.isfinite(slope).all():
-        raise NoFactorError("the log posterior has no finite slope and curvature at the centre of the expansion")
+        raise NoProxyError("the log posterior has no finite slope and curvature at the centre of the expansion")
     root, shift = _normal_of(scaling.of_hessian(precision), slope, scaling)
-    identity = np.eye(d)
+    of_rows, identity = -np.diag(hessian)[own] / temperature, np.eye(d)
     start = SurrogateState(
         log_scale=np.log([0.5]),
         factor=identity,
@@ -110,7 +110,8 @@ def tune_moves(
         t=np.zeros(1, np.int64),
         search=path_search([(QUARTER_PERIOD, 1)], d),
         linearisation=linearisation,
-        scales=_scales(posterior, psi, places, -np.diag(hessian)[own] / temperature),
+        # Beside variables of other steps none are looked for.
+        scales=NO_SCALES if psi.size > d else find_scales(posterior.prior, psi, posterior.fixed, places, of_rows),
     ).with_factor(root, 0.5, scaling)
     state = start.fresh()
     sd = np.sqrt((start.factor**2).sum(axis=1))
@@ -137,13 +138,6 @@ def tune_moves(
     state.t[0] = 0
     draws = uninterrupted(run_pilot, rng, theta, state, around, _KEPT if d <= WIDE else _KEPT_WIDE)
     return Tuned(start, state, draws)
-
-
-def _scales(posterior: LogPosterior, psi: np.ndarray, places: np.ndarray, of_rows: np.ndarray) -> ScaleMoves:
-    """Return the scales that move together with their effects; none beside variables of other steps."""
-    if psi.size > posterior.full_pass.theta_size:
-        return NO_SCALES
-    return find_scales(posterior.prior, psi, posterior.fixed, places, of_rows)
 
 
 def _normal_of(precision: np.ndarray, slope: np.ndarray, scaling: Scaling) -> tuple[np.ndarray, np.ndarray]:
