@@ -70,7 +70,7 @@ class PredictorReader:
         products: dict[tuple[int, int], Any] = {}
         squares: list[Any] = [0.0] * len(graph.softmaxes)
         shapes: list[tuple[int, ...]] = [()] * len(graph.softmaxes)
-        for direction in np.diag(factor) if factor.ndim == 1 else factor.T:
+        for direction in factor.T:
             slopes = [np.asarray(s) for s in self._slopes(np.ascontiguousarray(direction), theta, *data)]
             numbers = [
                 x for slope, value, axis in zip(slopes, values, axes)

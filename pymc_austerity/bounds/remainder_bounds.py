@@ -39,16 +39,6 @@ class RemainderBounds:
     """Finds c_i with |ℓ_i − q_i| ≤ c_i ‖z‖^(k+1) for ‖z‖ ≤ ρ, where θ = θ̂ + Lz and q_i is the expansion of order k.
 
     Raises NoRemainderBoundError where rows read variables of other steps, or are computed in single precision.
-
-    >>> import numpy as np, pymc as pm
-    >>> from pymc_austerity.bounds.remainder_bounds import RemainderBounds
-    >>> from pymc_austerity.likelihood import read_model
-    >>> with pm.Model() as model:
-    ...     y = pm.Bernoulli("y", logit_p=pm.Normal("slope") * np.linspace(1, 2, 3), observed=[0, 1, 1])
-    >>> data = read_model(model, model.value_vars, None, None)
-    >>> bounds = RemainderBounds(data.likelihood)
-    >>> bounds(np.zeros(1), np.ones(1), np.inf, data.fixed, data.rows).round(3)  # √3/108 · |x|³
-    array([0.016, 0.054, 0.128])
     """
 
     def __init__(self, likelihood: RowLikelihood, order: int = 2):
@@ -76,7 +66,7 @@ class RemainderBounds:
     ) -> np.ndarray:
         """Return the c_i, of shape (N,), infinite for rows of which nothing is known on this ball.
 
-        `factor` is L, of shape (D, D), or its diagonal; `radius` is ρ, ``numpy.inf`` where the bounds are to hold
+        `factor` is L, of shape (D, E); `radius` is ρ, ``numpy.inf`` where the bounds are to hold
         everywhere. Raises NoRemainderBoundError with the operation that stands in the way, in words.
         """
         c = np.empty(len(rows))

@@ -203,10 +203,6 @@ class Cubic(Lipschitz):
     evaluate: ClassVar[EvaluateBound] = staticmethod(_by_third_derivative)
     order: ClassVar[int] = 2
 
-    def of_remainder(self, order: int) -> Bound | None:
-        """Return itself."""
-        return self
-
 
 def find_lipschitz(likelihood: RowLikelihood, few: Rows, fixed: tuple[np.ndarray, ...]) -> Lipschitz:
     """Return the bound by slopes, or raise NoRemainderBoundError where they have no limit; tried on a few rows."""

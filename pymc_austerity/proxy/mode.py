@@ -37,8 +37,7 @@ _APART, _NEGLIGIBLE = 5.0, 20.0
 _LARGEST_RADIUS = 1e12
 #: Two standard deviations from a mode the log posterior is lower by 2 where it is normal.  Less than the first: the
 #: mode lies at infinity.  Less than the second: most of it is tail, as for a log rate that the prior knows from less
-#: than .35 events (at .12 a chain on the surrogate still had half the right standard deviation after 8,000 draws, and
-#: no check saw it); at one event it falls by 1.13, for a half-normal scale without rows by .94.
+#: than .35 events; at one event it falls by 1.13, for a half-normal scale without rows by .94.
 _FALL, _TAIL_FALL = 0.1, 0.85
 #: Directions this wide, in the unconstrained space, are looked at, and so many of them: a tail of a log rate is wider.
 _WIDE, _MOST_DIRECTIONS = 2.0, 20

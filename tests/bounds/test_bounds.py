@@ -287,8 +287,3 @@ def test_no_proxy_where_no_bound_on_the_remainder_is_known():
         assert pma.MHSubLhd().decider.parts.prepared is None
         with pytest.raises(ValueError, match="no bound is known on what it leaves.*bound='scan'"):
             pma.MHSubLhd(proxy=pma.Taylor())
-
-
-def test_row_weights_are_refused(data_model):
-    with data_model, pytest.raises(ValueError, match="does not go with ConcentrationBound"):
-        pma.MHSubLhd(rows=pma.Weighted())

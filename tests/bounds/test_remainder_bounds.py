@@ -167,11 +167,17 @@ def test_a_normal_likelihood_with_known_scale_leaves_nothing():
     np.testing.assert_array_less(known.bounds(2), 1e-100)
 
 
-def test_on_all_of_space_a_logistic_row_has_the_known_constant():
+def test_on_all_of_space_rows_have_the_known_constants():
     problem = problem_of(MODELS["bernoulli_logit"][0])
     lengths = np.linalg.norm(X @ problem.factor, axis=1)
     np.testing.assert_allclose(problem.bounds(2, np.inf), np.sqrt(3) / 18 / 6 * lengths**3, rtol=1e-9)
     np.testing.assert_allclose(problem.bounds(3, np.inf), 1 / 8 / 24 * lengths**4, rtol=1e-9)
+    problem = problem_of(MODELS["student_t_known"][0])
+    largest = 0.5 * 5 * 2.914 / (1.3 * 2) ** 3
+    lengths = np.linalg.norm(X @ problem.factor, axis=1)
+    np.testing.assert_allclose(problem.bounds(2, np.inf), largest / 6 * lengths**3, rtol=1e-3)
+    # Rows that share a number have none.
+    assert np.isinf(problem_of(MODELS["normal"][0]).bounds(2, np.inf)).all()
 
 
 def many_numbers():
@@ -224,17 +230,6 @@ def test_only_what_is_not_smooth_has_no_bound(build):
     assert np.isinf(c).sum() == (near.sum() if build is kink else 0)
 
 
-def test_a_student_t_row_is_bounded_everywhere():
-    problem = problem_of(MODELS["student_t_known"][0])
-    lengths = np.linalg.norm(X @ problem.factor, axis=1)
-    largest = 0.5 * 5 * 2.914 / (1.3 * 2) ** 3
-    np.testing.assert_allclose(problem.bounds(2, np.inf), largest / 6 * lengths**3, rtol=1e-3)
-
-
-def test_shared_numbers_have_no_bound_on_all_of_space():
-    assert np.isinf(problem_of(MODELS["normal"][0]).bounds(2, np.inf)).all()
-
-
 def test_rows_computed_in_single_precision_are_refused():
     with pm.Model() as model:
         pm.Bernoulli("y", logit_p=pm.Data("x", X).astype("float32") @ pm.Normal("b", 0, 1, shape=D), observed=BINARY)
@@ -253,7 +248,7 @@ def test_rows_that_read_several_numbers_are_taken_fewer_at_once(monkeypatch):
         cutpoints = pm.Normal("cutpoints", np.arange(2) - 0.5, 1, transform=pm.distributions.transforms.ordered)
         pm.OrderedLogistic("y", eta=pm.Normal("slope") * x, cutpoints=cutpoints, observed=y)
     data = read_model(model, model.value_vars, None, None)
-    bounds, at = RemainderBounds(data.likelihood), (data.theta0, 0.1 * np.ones(3))
+    bounds, at = RemainderBounds(data.likelihood), (data.theta0, 0.1 * np.eye(3))
     assert bounds.numbers_read(*at, data.fixed, data.rows) == 3
     sizes, read = [], type(bounds._reader).read
     monkeypatch.setattr(type(bounds._reader), "read", lambda *of: sizes.append(of[-1]) or read(*of))

@@ -13,7 +13,7 @@ from scipy import special
 import pymc_austerity as pma
 from pymc_austerity.likelihood import read_model
 from pymc_austerity.likelihood.jumps import may_jump, unseen_jump
-from pymc_austerity.proxy import plan
+from pymc_austerity.proxy import preparation
 from pymc_austerity.steps import step_building
 
 N = 4_000
@@ -160,7 +160,7 @@ def test_the_remedies_give_the_posterior(monkeypatch):
     for draws in (mixed, exact):
         assert abs(mean_z(draws, mean)) < MAX_Z
         assert 0.7 < draws.std() / sd < 1.4
-    for module in (plan, step_building):  # planted: the step as it is without the refusal
+    for module in (preparation, step_building):  # planted: the step as it is without the refusal
         monkeypatch.setattr(module, "require_seen_jumps", lambda *_: None)
     with change_point(), warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -17,73 +17,62 @@ SLOPE = _rng.normal(size=SIZE)
 
 
 @pytest.fixture
-def many(monkeypatch):
-    """Return what makes a matrix of this size count as very large."""
+def either_way(monkeypatch):
+    """Return what makes something as of few parameters, and again as of very many."""
 
-    def pretend():
+    def made(make):
+        few = make()
         for module in (mode, scaling, linearisation, tuning):
             monkeypatch.setattr(module, "WIDE", SIZE - 1)
+        return few, make()
 
-    return pretend
+    return made
 
 
-def test_the_normal_approximation_is_the_same(many):
-    root, shift = tuning._normal_of(PRECISION, SLOPE, Scaling())
-    many()
-    its_root, its_shift = tuning._normal_of(PRECISION, SLOPE, Scaling())
+def test_the_normal_approximation_is_the_same(either_way):
+    (root, shift), (its_root, its_shift) = either_way(lambda: tuning._normal_of(PRECISION, SLOPE, Scaling()))
     assert np.array_equal(its_root, np.triu(its_root))
     np.testing.assert_allclose(its_root @ its_root.T, root @ root.T, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(its_shift, shift, rtol=1e-9, atol=1e-12)
     assert not np.allclose(its_root.T @ its_root, root @ root.T)  # what a root on the wrong side would give
 
 
-def test_directions_that_nothing_holds_are_cut_off_as_before(many):
+def test_directions_that_nothing_holds_are_cut_off_as_before(either_way):
     flat = PRECISION - (linalg.eigvalsh(PRECISION)[0] - 1e-4) * np.eye(SIZE)
-    root, _ = tuning._normal_of(flat, SLOPE, Scaling())
-    many()
-    its_root, _ = tuning._normal_of(flat, SLOPE, Scaling())
+    (root, _), (its_root, _) = either_way(lambda: tuning._normal_of(flat, SLOPE, Scaling()))
     np.testing.assert_array_equal(its_root, root)
     assert linalg.svdvals(root)[0] == pytest.approx(3.0)
 
 
-def test_extreme_scales_are_those_of_all(many):
+def test_extreme_scales_are_those_of_all(either_way):
     root, _ = tuning._normal_of(PRECISION, SLOPE, Scaling())
-    nothing = np.zeros(0)
-    state = tuning.SurrogateState(
-        nothing, root, linalg.inv(root), nothing, nothing, nothing, tuning.path_search([(1.0, 1)], SIZE), None
-    )
+    state = tuning.SurrogateState(None, root, linalg.inv(root), *5 * [None], None)
     sd = np.sqrt((root**2).sum(axis=1))
-    expected = tuning._roots_of_precision(state, sd)
-    many()
-    np.testing.assert_allclose(tuning._roots_of_precision(state, sd), expected, rtol=1e-2)
+    expected, found = either_way(lambda: tuning._roots_of_precision(state, sd))
+    np.testing.assert_allclose(found, expected, rtol=1e-2)
     assert expected[0] > 2 * expected[1]
 
 
-def test_the_flattest_directions_are_the_same(many):
-    values, vectors = mode._flattest(PRECISION)
-    many()
-    few, its_vectors = mode._flattest(PRECISION)
+def test_the_flattest_directions_are_the_same(either_way):
+    (values, vectors), (few, its_vectors) = either_way(lambda: mode._flattest(PRECISION))
     assert 1 < few.size < SIZE
     np.testing.assert_allclose(few, values[: few.size], rtol=1e-9)
     np.testing.assert_allclose(np.abs((its_vectors * vectors[:, : few.size]).sum(axis=0)), 1, rtol=1e-6)
 
 
 @pytest.mark.parametrize("bent", [0.0, 40.0])
-def test_a_hessian_is_taken_for_concave_where_it_is(many, bent):
+def test_a_hessian_is_taken_for_concave_where_it_is(either_way, bent):
     hessian = -PRECISION + bent * np.eye(SIZE)
     at = (np.arange(SIZE), np.zeros(SIZE), Sums(0.0, SLOPE, hessian))
-    before = dense(linearisation.linearise(*at).hessian)
+    before, after = either_way(lambda: dense(linearisation.linearise(*at).hessian))
     assert np.array_equal(before, hessian) == (bent == 0)
-    many()
-    np.testing.assert_array_equal(dense(linearisation.linearise(*at).hessian), before)
+    np.testing.assert_array_equal(after, before)
 
 
 @pytest.mark.parametrize("collinear", [False, True])
-def test_collinear_columns_are_seen(many, collinear):
+def test_collinear_columns_are_seen(either_way, collinear):
     curvature = PRECISION.copy()
     if collinear:
         curvature[1], curvature[:, 1] = curvature[0], curvature[:, 0]
         curvature[1, 1] = curvature[0, 0]
-    assert scaling._is_well_scaled(curvature) != collinear
-    many()
-    assert scaling._is_well_scaled(curvature) != collinear
+    assert either_way(lambda: scaling._is_well_scaled(curvature)) == (not collinear, not collinear)
