@@ -28,29 +28,20 @@ def variance(eta):
     return special.expit(eta) * special.expit(-eta)
 
 
+#: First and second derivative of a logistic row by η.
+LOGISTIC = (lambda eta, y: (y > 0) - special.expit(eta), lambda eta, y: -variance(eta))
 #: Likelihood of η and y, and its first and second derivative by η.
 FAMILIES = {
-    "bernoulli": (
-        lambda eta, y: pm.Bernoulli("y", logit_p=eta, observed=y > 0),
-        lambda eta, y: (y > 0) - special.expit(eta),
-        lambda eta, y: -variance(eta),
-    ),
-    "bernoulli of a probability": (
-        lambda eta, y: pm.Bernoulli("y", p=pm.math.sigmoid(eta), observed=y > 0),
-        lambda eta, y: (y > 0) - special.expit(eta),
-        lambda eta, y: -variance(eta),
+    "bernoulli": (lambda eta, y: pm.Bernoulli("y", logit_p=eta, observed=y > 0), *LOGISTIC),
+    "bernoulli of a probability": (lambda eta, y: pm.Bernoulli("y", p=pm.math.sigmoid(eta), observed=y > 0), *LOGISTIC),
+    "categorical": (
+        lambda eta, y: pm.Categorical("y", logit_p=pt.stack([0 * eta, eta], axis=1), observed=(y > 0) + 0),
+        *LOGISTIC,
     ),
     "binomial": (
         lambda eta, y: pm.Binomial("y", n=5, logit_p=eta, observed=y),
         lambda eta, y: y - 5 * special.expit(eta),
         lambda eta, y: -5 * variance(eta),
-    ),
-    "categorical": (
-        lambda eta, y: pm.Categorical(
-            "y", logit_p=pt.stack([pt.zeros_like(eta), eta], axis=1), observed=(y > 0).astype(int)
-        ),
-        lambda eta, y: (y > 0) - special.expit(eta),
-        lambda eta, y: -variance(eta),
     ),
     "poisson": (
         lambda eta, y: pm.Poisson("y", mu=pt.exp(eta), observed=y),
