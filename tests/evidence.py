@@ -70,3 +70,11 @@ def difference_z(draws, reference):
     centre = np.mean(reference)
     pairs = [(draws, reference), ((draws - centre) ** 2, (reference - centre) ** 2)]
     return np.array([mean_z(a, np.mean(b), mean_error(b)) for a, b in pairs])
+
+
+def moments_on_grid(grid, log_density):
+    """Mean and standard deviation of the law that has this log density at the points of an even grid."""
+    weight = np.exp(log_density - log_density.max())
+    weight /= weight.sum()
+    mean = weight @ grid
+    return mean, np.sqrt(weight @ (grid - mean) ** 2)

@@ -6,7 +6,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
-from evidence import MAX_Z, moment_z
+from evidence import MAX_Z, moment_z, moments_on_grid
 from known_sums import changes, sums_at
 
 import pymc_austerity as pma
@@ -75,16 +75,6 @@ def test_rows_whose_sum_bends_as_much_without_stay_as_they_are(rows):
     assert likelihood.rounded is None
 
 
-def by_grid():
-    """Return mean and standard deviation of the median of Y by quadrature."""
-    at = np.linspace(0.4, 0.6, 2_001)
-    log_density = np.array([-np.abs(Y - m).sum() for m in at]) - at**2 / 2
-    weight = np.exp(log_density - log_density.max())
-    weight /= weight.sum()
-    mean = weight @ at
-    return mean, np.sqrt(weight @ (at - mean) ** 2)
-
-
 @pytest.mark.slow
 def test_a_median_has_the_moments_of_quadrature_on_a_few_hundred_rows():
     with pm.Model():
@@ -94,7 +84,8 @@ def test_a_median_has_the_moments_of_quadrature_on_a_few_hundred_rows():
             4_000, tune=500, step=step, chains=2, cores=1, random_seed=5, progressbar=False,
             compute_convergence_checks=False,
         )  # fmt: skip
-    mean, sd = by_grid()
+    at = np.linspace(0.4, 0.6, 2_001)
+    mean, sd = moments_on_grid(at, np.array([-np.abs(Y - m).sum() for m in at]) - at**2 / 2)
     assert idata.sample_stats["n_rows"].mean() < 300
     draws = idata.posterior["median"].to_numpy()
     assert np.abs(moment_z(draws, mean, sd)).max() < MAX_Z

@@ -3,7 +3,8 @@
 import numpy as np
 import pymc as pm
 import pytest
-from scipy import special, stats
+from evidence import moments_on_grid
+from scipy import stats
 from toy import arrow
 
 import pymc_austerity as pma
@@ -116,9 +117,7 @@ def groups():
     log_p += -GROUPS * (PER_GROUP - 1) * log_sigma - within / (2 * variance)
     total = SPREAD**2 + variance / PER_GROUP
     log_p += -0.5 * GROUPS * np.log(total) - (means**2).sum() / (2 * total)
-    p = special.softmax(log_p)
-    mean = p @ log_sigma
-    return model, mean, np.sqrt(p @ (log_sigma - mean) ** 2)
+    return model, *moments_on_grid(log_sigma, log_p)
 
 
 def test_surrogate_corrects_a_scale_of_many_coefficients(monkeypatch):

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pymc as pm
 import pytest
+from evidence import moments_on_grid
 from numba import njit
 
 import pymc_austerity as pma
@@ -92,9 +93,7 @@ def test_a_scale_that_may_be_zero_is_sampled_in_one_decision():
     means, grid = y.reshape(levels, each).mean(axis=1), np.linspace(1e-4, 1.0, 2_000)
     shrunk = each * grid**2 / (1 + each * grid**2)
     log_p = -(grid**2) / 2 + (levels - 1) / 2 * np.log1p(-shrunk) + each / 2 * levels * means.var() * shrunk
-    p = np.exp(log_p - log_p.max())
-    mean = (grid * p).sum() / p.sum()
-    sd = np.sqrt((grid**2 * p).sum() / p.sum() - mean**2)
+    mean, sd = moments_on_grid(grid, log_p)
     drawn = idata.posterior["tau"].values
     halves = drawn.reshape(20, -1).mean(axis=1)
     error = halves.std() / np.sqrt(20)
