@@ -62,11 +62,10 @@ def third_derivatives(
     psi, coordinates = expansion.centre, expansion.coordinates
     of_rows, of, eta = _predictor(likelihood)
     inputs, options = [of, *likelihood.fixed, *likelihood.batches], numba_options(compile_kwargs)
-    add = (
-        _along_pairs(of_rows, of, inputs, options)
-        if eta is None
-        else _through_predictor(of_rows, eta, of, inputs, options)
-    )
+    if eta is None:
+        add = _along_pairs(of_rows, of, inputs, options)
+    else:
+        add = _through_predictor(of_rows, eta, of, inputs, options)
     size = coordinates.size
     total = np.zeros((size, size, size))
     with setup_progress(progressbar) as progress:

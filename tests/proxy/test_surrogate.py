@@ -160,3 +160,11 @@ def test_a_chain_changes_its_own_copy():
     own.search.jumps[0] = own.search.costs[0] = own.search.last[0] = 1.0
     assert (at.t[0], at.log_scale[0], at.search.jumps[0], at.search.costs[0]) == (0, np.log(0.3), 0.0, 0.0)
     assert np.isnan(at.search.last).all()
+
+
+def test_a_search_has_seen_nothing_at_first():
+    search = path_search([(1.5, 1), (0.75, 4)], D)
+    assert (search.lengths.tolist(), search.transitions.tolist()) == ([1.5, 0.75], [1, 4])
+    assert [part.tolist() for part in (search.jumps, search.costs, search.choice)] == [[0, 0], [0, 0], [0]]
+    assert search.last.size == D
+    assert search.jumps is not search.costs
