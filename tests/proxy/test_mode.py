@@ -112,7 +112,7 @@ def test_few_rows_without_events_are_not_separable(logistic):
     assert np.sqrt(slope @ np.linalg.solve(information, slope)) < 0.2
 
 
-def test_the_mode_of_some_rows_may_be_where_others_have_no_density():
+def test_the_mode_of_some_rows_may_lie_where_there_is_no_density():
     """Excesses of a bounded law (generalised Pareto with ξ < 0): all of them bound ξ more than a part does."""
     excess = (1 - np.random.default_rng(2).random(N) ** 0.3) / 0.3
     excess[7] = 4.0
