@@ -5,17 +5,13 @@ By hand, with one BLAS thread::
 
     python tests/golden.py check                     what the continuous-integration run looks at, with a tolerance
     python tests/golden.py check --all               every combination
-    python tests/golden.py renew [--all]             write the stored numbers and the exact arrays
-    python tests/golden.py check --all --exact       compare with the exact arrays as well
+    python tests/golden.py renew [--all]             write the stored numbers
     python tests/golden.py list "jump*"              names, with what is expected of them
 
 Patterns after the command (``"* Langevin *"``) keep those combinations whose names match.
 
-The stored numbers in ``tests/golden/`` are compared with a tolerance, because another processor rounds differently.
-The exact arrays mean something on one machine only, so they stay outside the repository. Compiled code rounds
-differently where it was inlined into other code or came from the disk, without any change in what was written: arrays
-that agree to eleven digits are reported as rounding and are no failure. With ``PYTENSOR_FLAGS=numba__cache=False`` two
-runs of the same sources have the same bytes.
+The stored numbers in ``tests/golden/`` are compared with a tolerance, because another processor rounds differently, and
+so does compiled code that was inlined into other code or came from the disk.
 Nothing but the public names of the package is used here: its files may move.
 """
 
@@ -26,7 +22,6 @@ import json
 import logging
 import subprocess
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -44,7 +39,6 @@ import pymc_austerity as pma
 
 MAJOR = int(pm.__version__.split(".")[0])
 STORED = Path(__file__).with_suffix("") / f"pymc{MAJOR}.json"
-ARRAYS = Path(tempfile.gettempdir()) / f"golden-exact-{MAJOR}"
 
 #: Long enough for `AdaptiveMetropolis` to use its covariance and for `SurrogateHMC` to settle on a path.
 TUNE, DRAWS, SEED = 200, 25, 20140621
@@ -54,11 +48,8 @@ CHUNK = 25
 RTOL, ATOL = 1e-6, 1e-9
 #: Times as much may groups differ: their centre is searched with numerical derivatives, which enlarge rounding.
 OF_GROUPS = 1e3
-#: On one machine, as a share of the largest number of the array; ten thousand times what was seen.
-ROUNDING = 1e-11
 #: Statistics that are seconds, the number of rows there are, digests of model and data, and the text in which a tuned
-#: proposal is spelled out:
-#: what it says shows in the draws.
+#: proposal is spelled out, which shows in the draws.
 OF_TIME = ("perf_counter_start", "perf_counter_diff", "process_time_diff", "setup_seconds")
 NOT_COMPARED = (*OF_TIME, "total_rows", "model_digest", "data_digest", "method", "tuned")
 
@@ -251,19 +242,9 @@ def is_allowed(test: str, proposal: str, proxy: str, rows: str) -> bool:
 
 @dataclass(frozen=True)
 class Combination:
-    """One run: how its model and step are made, and what is looked at afterwards.
+    """One run: how its model and step, or steps, are made, and whether the step should be built.
 
-    Attributes
-    ----------
-    name : str
-    model : callable
-        Returns the model.
-    step : callable
-        Returns the step, or a list of steps, in the context of the model.
-    allowed : bool
-        Whether the step should be built.
-    then : callable, optional
-        Takes the result of ``pm.sample``, the model and the step, and returns more to remember, by name.
+    `then` takes the result of ``pm.sample``, the model and the step, and returns more to remember, by name.
     """
 
     name: str
@@ -273,17 +254,14 @@ class Combination:
     then: Callable[..., Mapping[str, Any]] | None = None
     sample: Mapping[str, Any] = field(default_factory=dict)
 
-    def build(self):
-        model = self.model()
-        with model:
-            return model, self.step(model)
-
     def run(self) -> dict[str, np.ndarray]:
         """Build the step, sample with it, and return what is remembered."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            model = self.model()
             try:
-                model, step = self.build()
+                with model:
+                    step = self.step(model)
             except Exception as refusal:
                 return {"refused": np.array(type(refusal).__name__)}
             result = sample(model, step, **self.sample)
@@ -542,24 +520,6 @@ def _apart(new, old, allowed) -> str:
     return f"{apart.sum()} of {size} numbers, the first at {k}: {new[k]} in place of {old[k]}"
 
 
-def same_bits(new: np.ndarray, old: np.ndarray) -> bool:
-    """Whether arrays are equal to the last bit; one NaN is as good as another."""
-    return new.dtype == old.dtype and np.array_equal(new, old, equal_nan=new.dtype.kind == "f")
-
-
-def share_apart(new: np.ndarray, old: np.ndarray) -> float:
-    """Return how far apart two arrays are, as a share of the largest number; infinite for another decision."""
-    if new.shape != old.shape or new.dtype.kind != old.dtype.kind:
-        return np.inf
-    if new.dtype.kind != "f":
-        return 0.0 if np.array_equal(new, old) else np.inf
-    known = np.isfinite(old)
-    if not (np.array_equal(known, np.isfinite(new)) and np.array_equal(new[~known], old[~known], equal_nan=True)):
-        return np.inf
-    apart, size = (np.max(np.abs(a), initial=0.0) for a in (new[known] - old[known], old[known]))
-    return float(apart / size) if apart else 0.0
-
-
 def read(path: Path) -> dict[str, Any]:
     """Return what a file holds; nothing where there is none."""
     return json.loads(path.read_text()) if path.exists() else {}
@@ -588,8 +548,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("command", choices=["check", "renew", "list"])
     parser.add_argument("patterns", nargs="*", help="names of combinations, with wildcards; all by default")
     parser.add_argument("--all", action="store_true", help="every combination, not only the chosen ones")
-    parser.add_argument("--exact", action="store_true", help="compare with the exact arrays too (check)")
-    parser.add_argument("--arrays", type=Path, default=ARRAYS, help=f"folder of the exact arrays, {ARRAYS} by default")
     options = parser.parse_intermixed_args(arguments)
     logging.getLogger("pymc").setLevel(logging.ERROR)
     logging.getLogger("pymc_austerity").setLevel(logging.ERROR)
@@ -619,7 +577,6 @@ def _in_chunks(names: list[str], options: argparse.Namespace) -> int:
     for start in range(0, len(names), CHUNK):
         print(f"{start} of {len(names)} done", flush=True)
         command = [sys.executable, __file__, options.command, *names[start : start + CHUNK]]
-        command += ["--arrays", str(options.arrays), *(["--exact"] if options.exact else [])]
         wrong += subprocess.run(command, check=False).returncode
     print(f"{len(names)} done, {'none differs' if not wrong else f'with differences in {wrong} lots'}", flush=True)
     return int(wrong > 0)
@@ -634,30 +591,14 @@ def _one(name: str, options: argparse.Namespace, stored: dict) -> list[str]:
     said = []
     if EVERYTHING[name].allowed == ("refused" in found):
         said.append(f"refused ({found['refused']})" if "refused" in found else "built, but should be refused")
-    form, exact = stored_form(found, name in CHOSEN), options.arrays / f"{name.replace(' ', '_')}.npz"
+    form = stored_form(found, name in CHOSEN)
     if options.command == "check":
-        said += differences(form, stored[name], allowed_for(name)) if name in stored else ["nothing is stored for it"]
-        return said + (_exactly(name, found, exact) if options.exact else [])
+        return said + (
+            differences(form, stored[name], allowed_for(name)) if name in stored else ["nothing is stored for it"]
+        )
     stored[name] = form
     write_stored(stored)
-    options.arrays.mkdir(exist_ok=True)
-    np.savez_compressed(exact, **found)
     return said
-
-
-def _exactly(name: str, found: Mapping[str, np.ndarray], path: Path) -> list[str]:
-    """Say how arrays differ from those of before by more than rounding."""
-    if not path.exists():
-        return [f"no arrays in {path}"]
-    with np.load(path) as kept:
-        kept = dict(kept)
-    if found.keys() != kept.keys():
-        return ["other arrays"]
-    apart = {key: share_apart(found[key], kept[key]) for key in kept if not same_bits(found[key], kept[key])}
-    if apart and max(apart.values()) <= ROUNDING:
-        print(f"{name}: rounded differently: {', '.join(f'{key} by {s:.0e}' for key, s in sorted(apart.items()))}")
-        return []
-    return [f"other bytes: {key} by {share:.0e}" for key, share in sorted(apart.items())]
 
 
 if __name__ == "__main__":

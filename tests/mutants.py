@@ -42,36 +42,21 @@ PRELOADED = (
 _NONE_CHOSEN = 5
 #: Of the mistakes that cosmic-ray knows those that a person makes; most of the others end in an error at once.
 MISTAKES = (
-    "ReplaceBinaryOperator_Add_Sub",
-    "ReplaceBinaryOperator_Sub_Add",
-    "ReplaceBinaryOperator_Mul_Div",
-    "ReplaceBinaryOperator_Div_Mul",
-    "ReplaceBinaryOperator_FloorDiv_Mul",
-    "ReplaceBinaryOperator_Pow_Mul",
-    "ReplaceComparisonOperator_Lt_LtE",
-    "ReplaceComparisonOperator_Lt_Gt",
-    "ReplaceComparisonOperator_LtE_Lt",
-    "ReplaceComparisonOperator_LtE_GtE",
-    "ReplaceComparisonOperator_Gt_GtE",
-    "ReplaceComparisonOperator_Gt_Lt",
-    "ReplaceComparisonOperator_GtE_Gt",
-    "ReplaceComparisonOperator_GtE_LtE",
-    "ReplaceComparisonOperator_Eq_NotEq",
-    "ReplaceComparisonOperator_NotEq_Eq",
-    "ReplaceComparisonOperator_Is_IsNot",
-    "ReplaceComparisonOperator_IsNot_Is",
-    "ReplaceUnaryOperator_Delete_USub",
-    "ReplaceUnaryOperator_Delete_Not",
-    "ReplaceUnaryOperator_Delete_Invert",
-    "AddNot",
-    "ReplaceTrueWithFalse",
-    "ReplaceFalseWithTrue",
-    "ReplaceAndWithOr",
-    "ReplaceOrWithAnd",
-    "ReplaceBreakWithContinue",
-    "NumberReplacer",
-    "ZeroIterationForLoop",
-)
+    *(
+        f"ReplaceBinaryOperator_{by}"
+        for by in ("Add_Sub", "Sub_Add", "Mul_Div", "Div_Mul", "FloorDiv_Mul", "Pow_Mul")
+    ),
+    *(
+        f"ReplaceComparisonOperator_{by}"
+        for by in (
+            "Lt_LtE", "Lt_Gt", "LtE_Lt", "LtE_GtE", "Gt_GtE", "Gt_Lt", "GtE_Gt", "GtE_LtE",
+            "Eq_NotEq", "NotEq_Eq", "Is_IsNot", "IsNot_Is",
+        )
+    ),
+    *(f"ReplaceUnaryOperator_Delete_{of}" for of in ("USub", "Not", "Invert")),
+    "AddNot", "ReplaceTrueWithFalse", "ReplaceFalseWithTrue", "ReplaceAndWithOr", "ReplaceOrWithAnd",
+    "ReplaceBreakWithContinue", "NumberReplacer", "ZeroIterationForLoop",
+)  # fmt: skip
 
 
 class Mutant(NamedTuple):

@@ -107,28 +107,6 @@ def test_log_normal_rows(walking, caplog):
     assert "batch_size" in report.checks.loc["batch means", "remedy"]
 
 
-def test_one_dominating_row(walking, caplog):
-    y = well_behaved()
-    y[17] = 3_000.0
-    replace(walking[0], y)
-    _, report, said = sampled(*walking, caplog, initvals=start_at(y))
-    assert report.checks.loc["batch means", "verdict"] == DO_NOT_TRUST
-    assert "carries 100.0%" in report.checks.loc["batch means", "reason"]
-    assert report.states["largest"].median() > 0.9
-    assert "ApproxMH: do not trust" in said
-
-
-def test_a_careless_walk_fails_for_its_decisions_only(walking, caplog):
-    """The checks tell apart what is wrong: the rows are fine here, epsilon is not."""
-    y = well_behaved()
-    replace(walking[0], y)
-    _, report, said = sampled(*walking, caplog, initvals=start_at(y))
-    assert report.checks.loc["batch means", "verdict"] == TRUST
-    assert report.checks.loc["estimated error", "verdict"] == DO_NOT_TRUST
-    assert report.checks.loc["spot check", "verdict"] != TRUST
-    assert "ApproxMH: do not trust" in said
-
-
 @pytest.mark.slow
 def test_a_proxy_at_a_wrong_mode(caplog):
     """The moves lead to where the surrogate is, a dozen posterior standard deviations from the posterior."""
@@ -140,22 +118,6 @@ def test_a_proxy_at_a_wrong_mode(caplog):
     # What the proxy leaves may be small beside the changes of the rows and still be large beside the posterior.
     assert report.checks.loc["chains", "verdict"] == DO_NOT_TRUST, str(report)
     assert said
-
-
-@pytest.mark.slow
-def test_a_multimodal_target(caplog):
-    """Chains in different modes disagree; each of them for itself would look fine."""
-    rng = np.random.default_rng(3)
-    y = np.where(rng.random(1_000) < 0.5, -3.0, 3.0) + rng.normal(size=1_000)
-    with pm.Model() as model:
-        centres = pm.Normal("centres", 0, 5, shape=2)
-        pm.NormalMixture("y", w=np.array([0.5, 0.5]), mu=centres, sigma=1.0, observed=y)
-        step = pma.ApproxMH(epsilon=0.01, batch_size=100, proxy=None)
-    one, other = {"centres": np.array([-3.0, 3.0])}, {"centres": np.array([3.0, -3.0])}
-    _, report, _ = sampled(model, step, caplog, initvals=[one, other, one, other])
-    assert report.checks.loc["chains", "verdict"] == DO_NOT_TRUST
-    assert report.checks.loc["chains", "value"] > 1.5
-    assert "several modes" in report.checks.loc["chains", "remedy"]
 
 
 @pytest.mark.slow

@@ -1,13 +1,19 @@
-"""The page on the log quotes what the package says, and all of it."""
+"""The page on the log quotes what the package says, and all of it; that of sample statistics has those of steps."""
 
 import ast
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from toy import shift_model
+
+import pymc_austerity as pma
+from pymc_austerity.kernel.tuned_state import TUNED
+from pymc_austerity.steps import draw_statistics
 
 root = Path(__file__).resolve().parents[1]
-page = root / "docs" / "log.md"
+page, of_statistics = root / "docs" / "log.md", root / "docs" / "sample_statistics.md"
 if not page.exists():  # tests of an installed wheel have no documentation beside them
     pytest.skip("needs docs/log.md", allow_module_level=True)
 
@@ -82,3 +88,23 @@ def test_an_aged_quotation_is_found():
     said = [text.replace("moves were accepted", "moves were taken") for source in sources() for text in texts(source)]
     assert [q[:22] for q in quotations() if not is_said(q, said)] == ["… hardly moves: … of t"]
     assert messages('_log.info(f"{name} says something new.")') == [f"{_VALUE} says something new."]
+
+
+declared = [values for name, values in vars(draw_statistics).items() if name.startswith("OF_")]
+declared += [pma.ApproxGibbs.stats_dtypes_shapes, pma.ApproxMH.designed_stats, {TUNED: None}]
+
+
+def statistics_on_the_page():
+    first = [line.split(" | ")[0] for line in of_statistics.read_text().splitlines() if line.startswith("| `")]
+    return {name for cell in first for name in re.findall("`([a-z_]+)`", cell)}
+
+
+def test_the_page_has_the_statistics_of_steps_and_no_others():
+    assert statistics_on_the_page() == {name for group in declared for name in group}
+
+
+@pytest.mark.parametrize("step", [pma.MHSS, pma.ApproxMH, pma.ExactMH])
+def test_steps_declare_statistics_of_the_page_alone(step):
+    """Whatever a step declares beside those."""
+    with shift_model(np.random.default_rng(1).normal(size=100)):
+        assert set(step(progressbar=False).stats_dtypes_shapes) <= statistics_on_the_page()

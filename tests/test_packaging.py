@@ -104,10 +104,6 @@ def test_a_data_file_reaches_the_demo(tmp_path):
     assert '-m pymc_austerity.demo --data "my rows.npz"' in plan
 
 
-def test_version_managers_offer_both_pythons():
-    assert (ROOT / ".python-version").read_text().split() == ["3.13", "3.11"]
-
-
 def run_ci(folder, *parts):
     """Run the continuous integration with a `make` that only says what it was asked for, and fails at `types`."""
     stand_in = folder / "make"

@@ -49,33 +49,6 @@ def covtype(folder):
     return model, 6_000
 
 
-def mnist(folder):
-    """Sevens and nines: 50 principal components, 2,500 of 12,214 rows, prior precision 10."""
-    with np.load(folder / "mnist_7v9.npz") as data:
-        pixels, digits = data["X_train"] / 255.0, data["y_train"]
-    centred = pixels - pixels.mean(axis=0)
-    components = np.linalg.eigh(centred.T @ centred)[1][:, :-51:-1]
-    rows = _some(len(digits), 2_500)
-    x, y = centred[rows] @ components, (digits[rows] == 9).astype(float)
-    with pm.Model() as model:
-        beta = pm.Normal("beta", 0, 10**-0.5, shape=50)
-        pm.Bernoulli("y", logit_p=pm.Data("x", x) @ beta, observed=pm.Data("labels", y))
-    return model, 8_000
-
-
-def claims(folder):
-    """Insurance claims with exposure: 5 columns, 8,000 of 678,013 policies."""
-    with np.load(folder / "fremtpl2freq.npz") as data:
-        rows = _some(len(data["y"]), 8_000)
-        columns = data["X"][rows, :5].astype(float)
-        columns[:, 4] = np.log(columns[:, 4])  # density
-        x, y, exposure = _with_intercept(columns), data["y"][rows].astype(int), data["exposure"][rows].astype(float)
-    with pm.Model() as model:
-        beta = pm.Normal("beta", 0, 1, shape=x.shape[1])
-        pm.Poisson("y", pm.Data("exposure", exposure) * pm.math.exp(pm.Data("x", x) @ beta), observed=pm.Data("n", y))
-    return model, 5_000
-
-
 def radon(folder):
     """Radon in homes: the 12 counties with most homes, intercepts that vary by county."""
     with np.load(folder / "radon_all.npz") as data:
@@ -143,7 +116,7 @@ def _distance(build, folder, test):
     return max(np.abs(difference_z(a, b)).max() for a, b in zip(np.moveaxis(found, 2, 0), np.moveaxis(exact, 2, 0)))
 
 
-@pytest.fixture(scope="module", params=[covtype, mnist, claims, radon], ids=lambda build: build.__name__)
+@pytest.fixture(scope="module", params=[covtype, radon], ids=lambda build: build.__name__)
 def build(request):
     """One data set after the other, so that both comparisons are with the same exact chain."""
     return request.param

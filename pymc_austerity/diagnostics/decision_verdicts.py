@@ -1,14 +1,10 @@
 """The rules that turn what was measured of decisions into verdicts: batches, the proxy, and moves out of balance."""
 
-from typing import TypeAlias
-
 import numpy as np
 
-from pymc_austerity.diagnostics.measured_error import MeanShift
+from pymc_austerity.diagnostics.measured_error import Estimate, MeanShift
 from pymc_austerity.diagnostics.row_shape import BatchShape
 from pymc_austerity.diagnostics.verdicts import CARE, DO_NOT_TRUST, NOT_KNOWN, TRUST, Finding, finding, grade, worst
-
-Interval: TypeAlias = tuple[float, float, float]
 
 #: Estimated error of an acceptance probability.
 ACCEPTANCE_ERROR = (0.02, 0.06)
@@ -76,17 +72,6 @@ def judge_batch(batch: BatchShape, remedy: str) -> Finding:
     return finding("batch means", verdict, max(batch.skewness, batch.variance_spread), reason, remedy)
 
 
-def judge_all_rows() -> Finding:
-    """Say that decisions on all rows need no batch mean."""
-    return Finding("batch means", TRUST, 0.0, "Every decision was made on all rows and is exact.", "")
-
-
-def judge_no_decision() -> Finding:
-    """Say that proposals which are all taken leave their error to the size of the step."""
-    reason = "Every proposal is taken, without a decision: nothing corrects the error of the moves."
-    return Finding("batch means", CARE, np.nan, reason, "Decide on the same proposals: ApproxMH(proposal=Langevin()).")
-
-
 def judge_bounds(rows: float) -> Finding:
     """Say that decisions on rows drawn by their bounds take nothing for normal."""
     reason = (
@@ -120,7 +105,7 @@ def judge_sums(error: float) -> list[Finding]:
 
 
 def judge_spot_check(
-    typical: Interval, mean: Interval, worst_of_all: Interval | None, n_states: int, remedy: str
+    typical: Estimate, mean: Estimate, worst_of_all: Estimate | None, n_states: int, remedy: str
 ) -> Finding:
     """Judge the measured error: an estimate each, with its confidence interval; the worst may not be known."""
     # Distrust has to be shown; so has trust, for the typical error.

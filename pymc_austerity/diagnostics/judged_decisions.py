@@ -9,11 +9,9 @@ from scipy.special import ndtr, ndtri
 
 from pymc_austerity.acceptance import Reads
 from pymc_austerity.diagnostics.decision_verdicts import (
-    judge_all_rows,
     judge_batch,
     judge_bounds,
     judge_edgeworth,
-    judge_no_decision,
     judge_proxy,
     judge_sums,
     judge_wrong_decisions,
@@ -21,9 +19,17 @@ from pymc_austerity.diagnostics.decision_verdicts import (
 from pymc_austerity.diagnostics.drawn_states import DrawnStates, state_of_chain
 from pymc_austerity.diagnostics.row_shape import RowShape, batch_shape
 from pymc_austerity.diagnostics.spot_check import against_rows, evaluate_pair, moments_of, pair_shape
-from pymc_austerity.diagnostics.verdicts import Finding
+from pymc_austerity.diagnostics.verdicts import CARE, TRUST, Finding
 from pymc_austerity.kernel import Decider, Proposed
 
+_ON_ALL_ROWS = Finding("batch means", TRUST, 0.0, "Every decision was made on all rows and is exact.", "")
+_NO_DECISION = Finding(
+    "batch means",
+    CARE,
+    np.nan,
+    "Every proposal is taken, without a decision: nothing corrects the error of the moves.",
+    "Decide on the same proposals: ApproxMH(proposal=Langevin()).",
+)
 #: Proposals at most at which all rows are evaluated beside what a proxy leaves of them, within so many row terms.
 _MOST_PAIRS, _ROW_BUDGET = 20, 2_000_000
 
@@ -36,18 +42,18 @@ def judge_batches(
     Each batch is the shape of the row terms of a proposal, `n_total` rows, with the rows that decided on it.
     """
     if not batches:
-        return [judge_all_rows()]
+        return [_ON_ALL_ROWS]
     if decider.test.reads is Reads.BY_BOUNDS:
         return [judge_bounds(float(np.mean([n for _, n in batches])))]
     if not any(n for _, n in batches):
-        return [judge_no_decision()]
+        return [_NO_DECISION]
     return [*judge_shapes(decider, batches, n_total), *judge_stops(decider, stats)]
 
 
 def judge_exact_decisions(stats: dict[str, np.ndarray]) -> list[Finding]:
     """Judge decisions that bounds or all rows make exact."""
     partial = stats["n_rows"][~stats["full_data"].astype(bool)]
-    return [judge_bounds(float(partial.mean()))] if partial.size else [judge_all_rows()]
+    return [judge_bounds(float(partial.mean()))] if partial.size else [_ON_ALL_ROWS]
 
 
 def judge_shapes(decider: Decider, batches: Sequence[tuple[RowShape, float]], n_total: int) -> list[Finding]:

@@ -11,7 +11,6 @@ accepts nearly everything and keeps its log density; its own standard deviations
 """
 
 from collections.abc import Callable, Sequence
-from itertools import combinations
 
 import numpy as np
 from scipy import special
@@ -186,13 +185,13 @@ def movement_on_rows(density: DensityOnRows, states: DrawnStates) -> float:
 def movement(decider: Decider, states: Sequence[np.ndarray], others: np.ndarray) -> tuple[float, int]:
     """Return the largest change of the log posterior between some draws over √D, and the passes that it took.
 
-    The `states` are draws of θ of one chain, far apart; those furthest apart are looked at first, and no more than are
+    The `states` are three draws of θ of one chain; those furthest apart are looked at first, and no more than are
     needed. Where a discrete variable is among them, which may stay where it is, the change is infinite.
     """
     if any(np.dtype(block.dtype).kind != "f" for block in decider.parts.likelihood.blocks):
         return np.inf, 0
     largest, passes = 0.0, 0
-    for old, new in sorted(combinations(range(len(states)), 2), key=lambda pair: pair[0] - pair[1]):
+    for old, new in _PAIRS:
         if np.array_equal(states[old], states[new]):
             continue
         pair = evaluate_pair(decider, Proposed(states[new], states[old], others, 0.0))

@@ -16,9 +16,6 @@ from pymc_austerity.diagnostics.statistics_of_step import require_statistics
 from pymc_austerity.diagnostics.time_allowance import Allowance, seconds_of_verdict
 from pymc_austerity.user_input import check_seed, model_of, takes
 
-#: Groups of checks that one after the other advance the bar.
-_CHECKS = 6
-
 
 @takes()
 def reliability(
@@ -124,7 +121,7 @@ def reliability(
     if seconds is None:
         seconds = seconds_of_verdict(idata) if n_states is None else np.inf
     of_rows = np.random.default_rng((random_seed, 1))  # draws of their own, so that n_states= draws the same states
-    with Allowance(seconds, progressbar, _CHECKS) as allowance:
+    with Allowance(seconds, progressbar) as allowance:
         if made_by_groups(idata):
             check_has_variables(idata, model)
             return report_of_groups(idata, model, allowance, of_rows)

@@ -14,6 +14,8 @@ from pymc_austerity.progress import passing_bar
 
 #: Share of the time of a run that its verdict may take, and seconds that it may take anyway.
 _SHARE, _LEAST = 0.5, 2.0
+#: Groups of checks that one after the other advance the bar.
+_CHECKS = 6
 _STOPPED = "It was stopped before this was looked at."
 
 
@@ -24,10 +26,10 @@ class Allowance:
     on for better numbers end by then. `stopped` says whether the user pressed Ctrl-C.
     """
 
-    def __init__(self, seconds: float, shown: bool, n_checks: int):
+    def __init__(self, seconds: float, shown: bool):
         self._begin, self._seconds = time.thread_time(), seconds
         self._bar = passing_bar(shown)
-        self._task = self._bar.add_task("reliability", total=n_checks)
+        self._task = self._bar.add_task("reliability", total=_CHECKS)
         self.stopped = False
 
     def __enter__(self) -> Allowance:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import xarray as xr
 from pymc.model import Model
-from pymc.util import RandomGenerator
+from pymc.util import RandomGenerator, get_random_generator
 
+from pymc_austerity.argument_kinds import are_numbers, is_whole, short
 from pymc_austerity.blocks import Blocks
 from pymc_austerity.diagnostics import SamplingResult
 from pymc_austerity.diagnostics.results import group
-from pymc_austerity.prediction.rows_of_run import ROW, chosen_rows, read_rows_of_run
+from pymc_austerity.prediction.rows_of_run import ROW, read_rows_of_run
 from pymc_austerity.user_input import check_seed, model_of, takes
 
 
@@ -85,3 +87,24 @@ def log_likelihood(
     by_chain = values.reshape(draws.sizes["chain"], draws.sizes["draw"], -1)
     coords = {"chain": draws["chain"], "draw": draws["draw"], ROW: numbers}
     return xr.Dataset({"+".join(run.names): (("chain", "draw", ROW), by_chain)}, coords=coords)
+
+
+def chosen_rows(rows: Any, n_rows: int, random_seed: RandomGenerator, caller: str) -> np.ndarray:
+    """Return the numbers of rows: so many at random without replacement, all where there are no more, or these."""
+    if isinstance(rows, slice):
+        numbers = np.arange(n_rows)[rows]
+    elif is_whole(rows, 1):
+        rng = get_random_generator(random_seed, copy=False)
+        numbers = np.sort(rng.choice(n_rows, min(int(rows), n_rows), replace=False, shuffle=False))
+    elif are_numbers(rows) and np.ndim(rows) == 1 and np.asarray(rows).dtype.kind in "iu":
+        numbers = np.asarray(rows, np.int64)
+    else:
+        raise TypeError(
+            f"{caller}: rows={short(rows)} must be a whole number, of rows to draw at random, a slice, or an array of "
+            "the numbers of rows."
+        )
+    if not len(numbers):
+        raise ValueError(f"{caller}: rows={short(rows)} leaves none of {n_rows:,} rows.")
+    if (wrong := numbers[(numbers < 0) | (numbers >= n_rows)]).size:
+        raise ValueError(f"{caller}: rows= has {wrong[0]}, and rows have the numbers from 0 to {n_rows - 1}.")
+    return numbers

@@ -18,8 +18,7 @@ from pymc_austerity.prediction.arviz_loo import LeftOut, effective_share, filled
 from pymc_austerity.prediction.groups_left_out import GroupsOfRun, read_groups_of_run
 from pymc_austerity.prediction.loo_surrogate import SurrogateOfRows
 from pymc_austerity.prediction.row_strata import Strata, draw_strata, estimate_sum, fill_in
-from pymc_austerity.prediction.rows_of_run import read_rows_of_run
-from pymc_austerity.prediction.rows_of_step import rows_of_step
+from pymc_austerity.prediction.rows_of_run import read_rows_of_run, rows_of_step
 from pymc_austerity.prediction.single_rows import SingleRows, sampled_without
 from pymc_austerity.user_input import check_seed, model_of, takes
 

@@ -24,8 +24,9 @@ from pymc_austerity.diagnostics.results import group, named_arrays, quantile_nam
 from pymc_austerity.diagnostics.same_data import check_draws_of
 from pymc_austerity.likelihood.derived_model import with_rows_taken
 from pymc_austerity.paths.subset_model import SubsetModel, observed_lengths, subset_model
+from pymc_austerity.prediction.log_likelihood import chosen_rows
 from pymc_austerity.prediction.new_rows import NewGroups, NewRows, new_groups, with_new_groups
-from pymc_austerity.prediction.rows_of_run import ROW, chosen_rows, read_rows_of_run, require_rows
+from pymc_austerity.prediction.rows_of_run import ROW, read_rows_of_run, require_rows
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.user_input import check_seed, model_of, takes
 

@@ -10,36 +10,38 @@ from typing import Any
 
 import numpy as np
 from pymc.model import Model
-from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 
-from pymc_austerity.argument_kinds import are_numbers, is_whole, short
-from pymc_austerity.blocks import Blocks, BlockTable
+from pymc_austerity.blocks import Blocks, BlockTable, GrownTable, table_read_anew
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.diagnostics import SamplingResult
 from pymc_austerity.diagnostics.drawn_states import drawn_points
 from pymc_austerity.diagnostics.results import group
-from pymc_austerity.diagnostics.same_data import DATA_DIGEST, check_draws_of, is_elsewhere, recorded
+from pymc_austerity.diagnostics.same_data import DATA_DIGEST, check_draws_of, check_step_of, is_elsewhere, recorded
 from pymc_austerity.groups import ModelWithGroups, as_rows_read
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import (
     Coordinates,
+    ModelData,
     RowLikelihood,
     flatten,
     numba_options,
     read_model,
     row_predictor,
 )
-from pymc_austerity.prediction.rows_of_step import RowsOfStep
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.rows import Rows, Table
+from pymc_austerity.steps import RowStep
 from pymc_austerity.steps.pooled import open_table
+from pymc_austerity.user_input import shown
 
 _one_at_a_time = Lock()
 #: Name of the axis of the rows, whose coordinate is their numbers.
 ROW = "row"
+#: The model as a step reads it, None where its rows were merged; its table of ``data=``; the digest of these rows.
+RowsOfStep = tuple[ModelData | None, BlockTable | None, int]
 
 
 @dataclass(eq=False)
@@ -115,7 +117,8 @@ class RowsOfRun:
 
     def at_numbers(self, numbers: np.ndarray, progressbar: bool, what: str) -> np.ndarray:
         """Return the log-likelihood of the rows with these numbers at all draws, shape (S, n)."""
-        return self.at_draws(self.rows(numbers), progressbar, what)
+        at, n = partial(self.values, arrays=self.rows(numbers).arrays), len(numbers)
+        return self.over_draws(at, n, progressbar, what, f"{n:,} rows")
 
     def rows(self, numbers: np.ndarray) -> Rows:
         """Return the rows with these numbers, in that order."""
@@ -127,11 +130,6 @@ class RowsOfRun:
         assert isinstance(self.table, BlockTable)
         containers = self.table.passes.reader.containers
         return dict(zip((c.name for c in containers), self.rows(numbers).arrays, strict=True))
-
-    def at_draws(self, rows: Rows, progressbar: bool, what: str) -> np.ndarray:
-        """Return the log-likelihood of some rows at all draws, shape (S, n)."""
-        at = partial(self.values, arrays=rows.arrays)
-        return self.over_draws(at, len(rows), progressbar, what, f"{len(rows):,} rows")
 
     def over_draws(
         self, values_at: Callable[[np.ndarray], np.ndarray], n: int, progressbar: bool, name: str, what: str
@@ -183,6 +181,32 @@ def read_rows_of_run(
     return RowsOfRun(values, table, psi, group(idata, "posterior").sizes["chain"], names, own.coordinates)
 
 
+def rows_of_step(step: Any, model: Model, data: Blocks | None, observed: str | Sequence[str] | None) -> RowsOfStep:
+    """Return what a step knows; refuse one of another model, or of other data, and arguments that say it again."""
+    if not isinstance(step, RowStep):
+        raise TypeError(f"loo: step={shown(step)} must be a step of pymc_austerity that accepts or rejects by rows.")
+    if data is not None:
+        raise ValueError("loo: step= and data= both say where the rows are. Leave data= out.")
+    check_step_of(step, model)
+    step.follow_data()
+    known = step.known_data
+    names = None if observed is None else {observed} if isinstance(observed, str) else set(observed)
+    if known is not None and names is not None and names != {term.name for term in known.terms.all}:
+        raise ValueError(
+            f"loo: observed={shown(observed)}, and step= reads the rows of {[term.name for term in known.terms.all]}. "
+            "Leave one of the two out."
+        )
+    own = None if known is None or known.likelihood.counts is not None else known
+    table = step.table
+    if isinstance(table, GrownTable):  # of which it does not know all rows by their numbers
+        if table.passes.files.added() is not None:
+            raise ValueError(
+                "loo: files were added since step= read them. Call its read_added_files, and sample again."
+            )
+        table = table_read_anew(table)
+    return own, table, step.model_key.data
+
+
 def require_rows(idata: SamplingResult, elsewhere: Blocks | Table | None) -> None:
     """Refuse a run without draws, and to take the rows of the model for those of a run with ``data=``."""
     if not group(idata, "posterior").sizes:
@@ -206,24 +230,3 @@ def _flat_draws(idata: SamplingResult, model: Model, likelihood: RowLikelihood, 
             "outside. Pass draws of the posterior."
         )
     return psi
-
-
-def chosen_rows(rows: Any, n_rows: int, random_seed: RandomGenerator, caller: str) -> np.ndarray:
-    """Return the numbers of rows: so many at random without replacement, all where there are no more, or these."""
-    if isinstance(rows, slice):
-        numbers = np.arange(n_rows)[rows]
-    elif is_whole(rows, 1):
-        rng = get_random_generator(random_seed, copy=False)
-        numbers = np.sort(rng.choice(n_rows, min(int(rows), n_rows), replace=False, shuffle=False))
-    elif are_numbers(rows) and np.ndim(rows) == 1 and np.asarray(rows).dtype.kind in "iu":
-        numbers = np.asarray(rows, np.int64)
-    else:
-        raise TypeError(
-            f"{caller}: rows={short(rows)} must be a whole number, of rows to draw at random, a slice, or an array of "
-            "the numbers of rows."
-        )
-    if not len(numbers):
-        raise ValueError(f"{caller}: rows={short(rows)} leaves none of {n_rows:,} rows.")
-    if (wrong := numbers[(numbers < 0) | (numbers >= n_rows)]).size:
-        raise ValueError(f"{caller}: rows= has {wrong[0]}, and rows have the numbers from 0 to {n_rows - 1}.")
-    return numbers

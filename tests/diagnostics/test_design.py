@@ -1,14 +1,12 @@
 """The analysis of the sequential test and its design: against the paper, simulation, and planted mistakes."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from decisions import decisions
-from evidence import LEVEL
-from numba import njit
 from scipy import integrate, stats
 from toy import NoCorrection
 
@@ -28,25 +26,7 @@ SIGMA = VALUES.std()
 SETTINGS = {
     "Pocock": {"epsilon": 0.05, "batch_size": 100},
     "between": {"epsilon": 0.08, "batch_size": 160, "alpha": 0.75},
-    "O'Brien-Fleming": {"epsilon": 0.1, "batch_size": 200, "alpha": 1.0},
 }
-
-
-@njit
-def _no_noise(rng):
-    return 0.0
-
-
-@dataclass(frozen=True)
-class FixedThreshold(SequentialT):
-    """The test with its uniform number at one: the log ratio is the distance from the threshold."""
-
-    draw_noise = staticmethod(_no_noise)
-
-
-@dataclass(frozen=True)
-class FixedThresholdNoCorrection(NoCorrection):
-    draw_noise = staticmethod(_no_noise)
 
 
 @pytest.mark.parametrize(("epsilon", "error", "look"), [(0.05, 0.305, 16.0), (0.01, 0.0946, 23.3)])
@@ -64,57 +44,6 @@ def test_error_at_a_tie_is_half_the_probability_to_stop_early():
     below, above = stopping_probabilities(looks, np.zeros(1))
     assert below == pytest.approx(above)
     assert operating_characteristic(looks).worst_error == pytest.approx((below + above).sum() / 2)
-
-
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-def test_a_walk_drawn_as_in_proposition_2_stops_as_computed(settings):
-    """Simulate the conditional normal laws of equations 11 and 12, written out as they stand there."""
-    mu_std, n = 1.2, 200_000
-    rng, test = np.random.default_rng(11), SequentialT(**settings)
-    looks = looks_of_design(test, N)
-    z, before, inside = np.zeros(n), 0.0, np.ones(n, bool)
-    found = []
-    for now, bound in zip(looks.shares[:-1], looks.bounds):
-        mean = mu_std * (now - before) / (1 - before) / np.sqrt(now * (1 - now))
-        mean = mean + z * np.sqrt(before * (1 - now) / (now * (1 - before)))
-        z = rng.normal(mean, np.sqrt((now - before) / (now * (1 - before))))
-        found.append([(inside & (z < -bound)).sum(), (inside & (z > bound)).sum()])
-        inside &= np.abs(z) <= bound
-        before = now
-    law = np.stack(stopping_probabilities(looks, np.array([mu_std])))[:, :, 0].T
-    counts, expected = np.append(np.ravel(found), inside.sum()), n * np.append(law.ravel(), 1 - law.sum())
-    kept = expected > 5
-    assert stats.chisquare(_pooled(counts, kept), _pooled(expected, kept)).pvalue > LEVEL
-    law_without_drift = np.stack(stopping_probabilities(looks, np.array([1.15])))[:, :, 0].T
-    wrong = n * np.append(law_without_drift.ravel(), 1 - law_without_drift.sum())
-    assert stats.chisquare(_pooled(counts, kept), _pooled(wrong, kept)).pvalue < LEVEL
-
-
-def _pooled(numbers, kept):
-    return np.append(numbers[kept], numbers[~kept].sum() + 1e-9)
-
-
-def _simulated(test, mu_std, n_tests=5_000, seed=3):
-    """Share of wrong decisions and mean share of rows of the compiled test at a standardised distance."""
-    log_ratio = mu_std * SIGMA * N / np.sqrt(N - 1)
-    accepted, rows = decisions(test, VALUES, log_ratio, n_tests, seed=seed)
-    return 1 - accepted.mean(), rows / N
-
-
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
-def test_compiled_test_errs_and_reads_as_analysed(settings):
-    found = pma.analyse_test(N, **settings)
-    for mu_std in (0.02, 0.7, 2.0):
-        error, share = _simulated(FixedThreshold(**settings), mu_std)
-        assert abs(error - found.error(mu_std)) < 4 * np.sqrt(found.error(mu_std) / 5_000) + 1e-3
-        assert abs(share.mean() - found.share(mu_std)) < 4 * share.std() / np.sqrt(share.size) + 2e-3
-
-
-def test_a_missing_finite_population_correction_is_seen():
-    found = pma.analyse_test(N, **SETTINGS["Pocock"])
-    error, share = _simulated(FixedThresholdNoCorrection(**SETTINGS["Pocock"]), 0.7)
-    assert abs(error - found.error(0.7)) > 6 * np.sqrt(found.error(0.7) / 5_000) + 1e-3
-    assert abs(share.mean() - found.share(0.7)) > 6 * share.std() / np.sqrt(share.size) + 2e-3
 
 
 def test_rows_with_replacement_are_a_brownian_motion():
@@ -187,18 +116,30 @@ def test_quadrature_over_the_uniform_number(replacement):
     assert replacement or share == pytest.approx([0.025, 0.025], rel=1e-6)
 
 
+def _away(kind, settings, ratio, noise):
+    """Return how far acceptance and rows of a compiled test are from the analysis, over what chance allows."""
+    n_tests, scale = 10_000, noise * np.sqrt(N - 1) / SIGMA
+    (error,), (share,) = acceptance_error(pma.analyse_test(N, **settings), [ratio], [noise])
+    accepted, rows = decisions(kind(**settings), VALUES, ratio, n_tests, scale=scale, seed=8)
+    of_error, of_share = (4 * of.std() / np.sqrt(n_tests) for of in (accepted, rows / N))
+    # The largest error is far from zero, so the check is not of nothing.
+    assert ratio != 0 or abs(error) > 3 * of_error
+    return (
+        abs(accepted.mean() - min(1, np.exp(ratio)) - error) / (of_error + 1e-3),
+        abs(rows.mean() / N - share) / (of_share + 2e-3),
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_compiled_test_accepts_as_often_as_analysed(settings):
-    test, n_tests = pma.analyse_test(N, **settings), 10_000
     for ratio, noise in ((-2.0, 3.0), (0.0, 3.0), (1.0, 20.0)):
-        scale = noise * np.sqrt(N - 1) / SIGMA
-        (error,), (share,) = acceptance_error(test, [ratio], [noise])
-        accepted, rows = decisions(SequentialT(**settings), VALUES, ratio, n_tests, scale=scale, seed=8)
-        assert abs(accepted.mean() - min(1, np.exp(ratio)) - error) < 4 * accepted.std() / np.sqrt(n_tests) + 1e-3
-        assert abs(rows.mean() / N - share) < 4 * rows.std() / N / np.sqrt(n_tests) + 2e-3
-        # The largest error is far from zero, so the check is not of nothing.
-        assert ratio != 0 or abs(error) > 12 * accepted.std() / np.sqrt(n_tests)
+        assert max(_away(SequentialT, settings, ratio, noise)) < 1
+
+
+@pytest.mark.slow
+def test_a_missing_finite_population_correction_is_seen():
+    assert min(_away(NoCorrection, SETTINGS["Pocock"], 0.0, 3.0)) > 1.5
 
 
 def test_bound_on_the_total_variation():
@@ -229,8 +170,8 @@ def _trial(seed, n_pairs=300):
     return pma.Trial(rng.normal(-(noise**2) / 2, noise), noise, 20_000)
 
 
-@pytest.mark.parametrize("tolerance", [0.02, 0.005])
-def test_average_design_meets_its_tolerance_on_fresh_pairs(tolerance):
+def test_average_design_meets_its_tolerance_on_fresh_pairs():
+    tolerance = 0.005
     average = pma.design_test(_trial(1), tolerance=tolerance, batch_sizes=[200, 500, 1_000])
     worst = pma.design_test(_trial(1), tolerance=tolerance, kind="worst-case", batch_sizes=[200, 500, 1_000])
     error, share = pma.evaluate_test(_trial(2), **average)

@@ -80,18 +80,17 @@ SD = 1 / np.sqrt(2_000)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("skewness", "shown"), [(False, True), (True, False)])
-def test_a_shift_by_skewed_rows_is_not_trusted(skewness, shown):
+def test_a_shift_by_skewed_rows_is_not_trusted():
     """Small steps on exponential rows: the mean comes out .18 standard deviations too low without the correction."""
     rows = np.random.default_rng(7).exponential(size=2_000)
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("mu", 0, 100), 1, observed=rows)
         walk = pma.RandomWalk(scale=0.3 * SD)
-        step = pma.MinibatchBarker(skewness=skewness, proxy=None, proposal=walk, tune=False)
+        step = pma.MinibatchBarker(skewness=False, proxy=None, proposal=walk, tune=False)
         idata = pm.sample(
             5_000, tune=100, chains=4, cores=1, step=step, initvals={"mu": rows.mean()}, random_seed=3,
             progressbar=False, compute_convergence_checks=False,
         )  # fmt: skip
     means = pma.reliability(idata, model, step=step, n_states=1_000).checks.loc["means"]
-    assert (means["verdict"] == DO_NOT_TRUST) == shown, means["reason"]
-    assert (means["value"] > 2 * MEAN_SHIFT[1]) == shown
+    assert means["verdict"] == DO_NOT_TRUST, means["reason"]
+    assert means["value"] > 2 * MEAN_SHIFT[1]

@@ -77,15 +77,6 @@ def test_comparison_has_a_panel_of_densities_for_each_parameter(results):
     assert sum(bar.get_height() * bar.get_width() for bar in bars) == pytest.approx(1)
 
 
-def test_runs_differ_in_line_style_and_in_lightness(results):
-    """Colour is never the only difference."""
-    panel = pma.plot_comparison(results, reference="NUTS")[0]
-    outlines = [patch for patch in panel.patches if not hasattr(patch, "get_height")]
-    assert len({outline.get_linestyle() for outline in outlines}) == len(outlines) == 2
-    luminance = [np.dot(to_rgb(colour), (0.2126, 0.7152, 0.0722)) for colour in COLOURS[:2]]
-    assert max(luminance) < to_rgb("0.8")[0] - 0.2
-
-
 def test_too_many_panels_are_announced(results):
     with pytest.warns(UserWarning, match="3 parameters, of which the first 2 are drawn"):
         panels = pma.plot_comparison(results, reference="NUTS", max_panels=2)

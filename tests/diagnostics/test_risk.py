@@ -33,20 +33,6 @@ def test_risk_uses_the_draws_that_were_there_in_time():
     assert curve["risk"].iloc[0] == pytest.approx((9.5**2 + 4.5**2) / 2)
 
 
-def test_functions_are_applied_in_pieces_of_bounded_size():
-    sizes = []
-
-    def noted(draws):
-        sizes.append(len(draws))
-        return draws**2
-
-    draws = np.random.default_rng(1).normal(size=(2, 9_000, 1))
-    curve = pma.risk_over_time(draws, noted, [1.0], 1.0, n_times=2)
-    assert max(sizes) <= 2_000
-    assert sum(sizes) == 18_000
-    assert curve["risk"].iloc[-1] == pytest.approx((((draws**2).mean(axis=1) - 1) ** 2).mean())
-
-
 @pytest.mark.parametrize(
     ("change", "told"),
     [

@@ -47,9 +47,7 @@ def two_outcomes():
 
 
 #: With the width of a draw about the middle, in the unconstrained space.
-MODELS = {
-    logistic: 0.05, unknown_scale: 0.03, repeated: 0.05, groups: 0.2, crossed: 0.15, paired: 0.2, two_outcomes: 0.03,
-}  # fmt: skip
+MODELS = {logistic: 0.05, unknown_scale: 0.03, groups: 0.2, crossed: 0.15, paired: 0.2, two_outcomes: 0.03}
 
 
 def model_of(define):
@@ -79,3 +77,13 @@ def run_of(**groups):
     if int(az.__version__.partition(".")[0]) < 1:
         return az.InferenceData(**counted)
     return xr.DataTree.from_dict(counted)
+
+
+def elpd_of(result):
+    """Return the estimate of leave-one-out, under ArviZ 0.x and 1.x."""
+    return result["elpd_loo" if hasattr(result, "index") else "elpd"]
+
+
+def pointwise(result):
+    """Return what each row or group has in the estimate."""
+    return result["loo_i"] if hasattr(result, "index") else result.elpd_i

@@ -108,7 +108,6 @@ def test_quantiles_are_those_of_the_draws(at_hand, monkeypatch):
     [
         ({"x": [0.0]}, r"lacks \['day', 'shop_of'\]"),
         ({"x": [0.0], "shop_of": [G], "day": [1]}, r"data with an entry for each of \[60\] groups.*new= too"),
-        ({"x": X[:G, 0], "shop_of": G + np.arange(G), "day": [1] * G}, r"data with an entry for each of \[60\] groups"),
         ({"x": [0.0], "shop_of": [G], "day": [1], "size": [1.0, 2.0]}, r"'size' of shape \(2,\), and 1 new groups"),
         ({"x": [0.0], "shop_of": [0.5], "day": [1]}, "has 0.5 in row 0 of 'shop_of'"),
         ({"x": [np.nan], "shop_of": [0], "day": [1]}, "has nan in row 0 of 'x'"),
