@@ -97,13 +97,6 @@ def test_a_second_call_installs_what_changed(tmp_path, target):
     assert "pip install" in plan()
 
 
-@needs_make
-def test_a_data_file_reaches_the_demo(tmp_path):
-    command = [make, "--dry-run", "demo", "DATA=my rows.npz", f"VENV={tmp_path}"]
-    plan = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert '-m pymc_austerity.demo --data "my rows.npz"' in plan
-
-
 def run_ci(folder, *parts):
     """Run the continuous integration with a `make` that only says what it was asked for, and fails at `types`."""
     stand_in = folder / "make"
