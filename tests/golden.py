@@ -6,7 +6,6 @@ By hand, with one BLAS thread::
     python tests/golden.py check                     what the continuous-integration run looks at, with a tolerance
     python tests/golden.py check --all               every combination
     python tests/golden.py renew [--all]             write the stored numbers
-    python tests/golden.py list "jump*"              names, with what is expected of them
 
 Patterns after the command (``"* Langevin *"``) keep those combinations whose names match.
 
@@ -545,7 +544,7 @@ def _line(value) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Check or renew; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["check", "renew", "list"])
+    parser.add_argument("command", choices=["check", "renew"])
     parser.add_argument("patterns", nargs="*", help="names of combinations, with wildcards; all by default")
     parser.add_argument("--all", action="store_true", help="every combination, not only the chosen ones")
     options = parser.parse_intermixed_args(arguments)
@@ -555,10 +554,6 @@ def main(arguments: list[str] | None = None) -> int:
     names = list(EVERYTHING) if options.all or options.patterns else CHOSEN
     if options.patterns:
         names = [n for n in names if any(fnmatchcase(n, pattern) for pattern in options.patterns)]
-    if options.command == "list":
-        for name in names:
-            print(f"{name:60} {'' if EVERYTHING[name].allowed else 'refused'}{' *' if name in CHOSEN else ''}")
-        return 0
     if len(names) > CHUNK:
         return _in_chunks(names, options)
     stored, wrong = read(STORED), 0

@@ -99,11 +99,13 @@ def test_log_normal_rows(walking, caplog):
     """A tail that batches do not see: Bardenet, Doucet and Holmes (2014), section 4.1."""
     y = np.random.default_rng(2).lognormal(0, 2, size=N)
     replace(walking[0], y)
-    _, report, said = sampled(*walking, caplog, initvals=start_at(y))
+    idata, report, said = sampled(*walking, caplog, initvals=start_at(y))
     assert report.verdict == DO_NOT_TRUST
     for check in ("batch means", "estimated error", "spot check"):
         assert report.checks.loc[check, "verdict"] == DO_NOT_TRUST, check
     assert "ApproxMH: do not trust" in said
+    assert "of the decisions would have been otherwise" in said
+    assert "warning" not in idata["sample_stats"]  # by a message, and not in the result
     assert "batch_size" in report.checks.loc["batch means", "remedy"]
 
 

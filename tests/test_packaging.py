@@ -70,12 +70,6 @@ class TestChoiceOfPython:
         assert "python3.12: does not run" in result.stderr
         assert "python3: 3.9" in result.stderr
 
-    def test_a_named_one_is_used_or_refused(self, run_make):
-        assert run_make("python", "PYTHON=mine", mine=RUNS, python3_13=RUNS).stdout.strip() == "mine"
-        refused = run_make("python", "PYTHON=old", old=TOO_OLD, python3_13=RUNS)
-        assert refused.returncode != 0
-        assert "old: 3.9" in refused.stderr
-
 
 @needs_make
 @pytest.mark.parametrize("target", ["test", "demo"])

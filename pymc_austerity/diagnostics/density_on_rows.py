@@ -5,7 +5,7 @@ noise that it adds to the gradient, in standard deviations of the posterior, has
 (control variate).  The sum of ∇ℓ_i(c) over all rows is one pass.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 from pytensor.gradient import NullTypeGradError, grad
@@ -109,14 +109,13 @@ class DensityOnRows:
     ) -> np.ndarray:  # fmt: skip
         """Add up a function of the rows over some rows, or over all."""
         if rows is None:
+            rows = self._arrays
             self.passes += 1
-        total = sum(uninterrupted(function, theta, others, *self._fixed, *b)[0] for b in self._batches(rows))
+        batches = (
+            [np.array(a[start : start + _CHUNK], order="C") for a in rows] for start in range(0, len(rows[0]), _CHUNK)
+        )
+        total = sum(uninterrupted(function, theta, others, *self._fixed, *batch)[0] for batch in batches)
         return np.array(total, dtype=float)
-
-    def _batches(self, rows: tuple[np.ndarray, ...] | None) -> Iterator[tuple[np.ndarray, ...]]:
-        arrays = self._arrays if rows is None else rows
-        for start in range(0, len(arrays[0]), _CHUNK):
-            yield tuple(np.array(a[start : start + _CHUNK], order="C") for a in arrays)
 
 
 def density_of(

@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 from pymc.model import Model
 
 from pymc_austerity.diagnostics.built_steps import Deciding, data_of_step, decider_of, find_decider
 from pymc_austerity.diagnostics.checks_of_decisions import ChecksOfDecisions
-from pymc_austerity.diagnostics.checks_of_groups import made_by_groups, report_of_groups
-from pymc_austerity.diagnostics.drawn_states import check_has_variables
-from pymc_austerity.diagnostics.reliability_report import Reliability
-from pymc_austerity.diagnostics.results import SamplingResult
+from pymc_austerity.diagnostics.convergence import Mixing, chains_of, entries_of_theta
+from pymc_austerity.diagnostics.density_on_rows import DensityOnRows, density_of
+from pymc_austerity.diagnostics.drawn_states import check_has_variables, drawn_states
+from pymc_austerity.diagnostics.place_of_draws import judge_place, states_of_place
+from pymc_austerity.diagnostics.reliability_report import Reliability, report_of
+from pymc_austerity.diagnostics.results import SamplingResult, group
 from pymc_austerity.diagnostics.same_data import check_draws_of, check_step_of
 from pymc_austerity.diagnostics.statistics_of_step import require_statistics
 from pymc_austerity.diagnostics.time_allowance import Allowance, seconds_of_verdict
+from pymc_austerity.diagnostics.verdicts import (
+    CARE,
+    DO_NOT_TRUST,
+    ESS_PER_CHAIN,
+    NOT_KNOWN,
+    TRUST,
+    Finding,
+    finding,
+    judge_acceptance,
+)
+from pymc_austerity.likelihood import read_model
 from pymc_austerity.user_input import check_seed, model_of, takes
+
+#: Share of refreshed groups that moved; below, effects follow their law at a slower pace than they are refreshed.
+_REFRESH_RATE = 0.3
+#: Parameters that are named.
+_NAMED = 3
 
 
 @takes()
@@ -122,9 +141,70 @@ def reliability(
         seconds = seconds_of_verdict(idata) if n_states is None else np.inf
     of_rows = np.random.default_rng((random_seed, 1))  # draws of their own, so that n_states= draws the same states
     with Allowance(seconds, progressbar) as allowance:
-        if made_by_groups(idata):
+        if "refresh_accept" in group(idata, "sample_stats"):
             check_has_variables(idata, model)
-            return report_of_groups(idata, model, allowance, of_rows)
+            return _report_of_groups(idata, model, allowance, of_rows)
         require_statistics(idata)
         decider = find_decider(model) if step is None else decider_of(step, "reliability judges the decisions of one")
         return ChecksOfDecisions(idata, model, decider, allowance, n_states, random_seed, of_rows).report()
+
+
+def _report_of_groups(
+    idata: SamplingResult, model: Model, allowance: Allowance, rng: np.random.Generator
+) -> Reliability:
+    """Judge a run that moved groups by themselves, from what it recorded and where its draws lie.
+
+    Decisions of single groups are not looked at again: those of all but large groups without bounds are exact.
+    """
+    mixing = Mixing(idata, model)
+    density: list[DensityOnRows] = []
+
+    def place() -> list[Finding]:
+        data = read_model(model, model.value_vars, None, None, several=False, number_rows=True, join=True)
+        n_states = states_of_place(len(data.rows), data.theta0.size)
+        states = drawn_states(idata, model, data, n_states)
+        found = density_of(data, 1.0, states, rng)
+        if found is None:
+            return []
+        density.append(found)
+        return judge_place(found, states, entries_of_theta(mixing, model, data)[1], None)
+
+    findings = allowance.check(["chains"], lambda: [chains_of(mixing)])
+    names = ["acceptance", "refresh", "groups", "slowest"]
+    findings += allowance.check(names, lambda: _of_record(idata, mixing))
+    findings += allowance.check(["location", "scale"], place)
+    return report_of(findings, sum(d.passes for d in density), pd.DataFrame())
+
+
+def _of_record(idata: SamplingResult, mixing: Mixing) -> list[Finding]:
+    """Judge the moves of shared parameters and of groups, from what a run recorded."""
+    stats, slowest = group(idata, "sample_stats"), np.nan_to_num(mixing.bulk, nan=0.0)
+    return [
+        judge_acceptance(float(stats["accepted"].mean())),
+        _judge_refresh(float(stats["refresh_accept"].mean())),
+        _judge_still([mixing.labels[k] for k in mixing.never_moved]),
+        _judge_slowest({mixing.labels[k]: ess for k, ess in zip(mixing.slowest, slowest)}, mixing.values.shape[0]),
+    ]
+
+
+def _judge_refresh(rate: float) -> Finding:
+    reason = f"Of the groups that were refreshed {rate:.1%} moved."
+    remedy = "Effects go at a slower pace than they are refreshed: sample longer, or raise refreshed=."
+    return finding("refresh", TRUST if rate >= _REFRESH_RATE else CARE, rate, reason, remedy)
+
+
+def _judge_still(still: list[str]) -> Finding:
+    if not still:
+        return finding("groups", TRUST, 0.0, "Every parameter moved in every chain.", "")
+    such = ", ".join(still[:_NAMED])
+    reason = f"In a chain or more, {len(still):,} parameters stayed where they began, such as {such}."
+    remedy = "Sample longer, or raise refreshed=, until every group had its turn several times."
+    return finding("groups", DO_NOT_TRUST, len(still), reason, remedy)
+
+
+def _judge_slowest(ess: dict[str, float], n_chains: int) -> Finding:
+    slowest = sorted(ess, key=lambda name: ess[name])[:_NAMED]
+    few = ess[slowest[0]] < ESS_PER_CHAIN * n_chains
+    reason = "Fewest effective draws: " + ", ".join(f"{name} {ess[name]:,.0f}" for name in slowest) + "."
+    remedy = "Where these are effects, raise refreshed=; where they are shared, tune longer; or sample longer."
+    return finding("slowest", NOT_KNOWN if few else TRUST, ess[slowest[0]], reason, remedy)

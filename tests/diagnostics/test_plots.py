@@ -81,8 +81,6 @@ def test_too_many_panels_are_announced(results):
     with pytest.warns(UserWarning, match="3 parameters, of which the first 2 are drawn"):
         panels = pma.plot_comparison(results, reference="NUTS", max_panels=2)
     assert [panel.get_title() for panel in panels] == ["beta[u]", "beta[v]"]
-    with pytest.raises(ValueError, match="reference: 'exact' is not among the runs"):
-        pma.plot_comparison(results, reference="exact")
 
 
 def test_given_axes_are_used_and_must_suffice(results, usage, rows):

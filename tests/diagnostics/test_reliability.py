@@ -1,5 +1,3 @@
-import logging
-
 import numpy as np
 import pymc as pm
 import pytest
@@ -328,27 +326,8 @@ def test_the_step_is_found_by_the_model_and_must_fit_the_run(model, step, idata)
         first = pma.ApproxMH(proxy=None, epsilon=0.2, batch_size=77)
     with pytest.raises(ValueError, match=r"step: ApproxMH on mu.*another step made them"):
         pma.reliability(idata, other, step=first, n_states=10)
-
-
-def test_a_run_without_its_variables_or_statistics_is_refused(model, step, idata, sampling_result):
-    x = np.zeros((2, 10))
-    with pytest.raises(ValueError, match="idata: its sample_stats have no"):
-        pma.reliability(sampling_result({"mu": x}, {"lp": x}), model, step=step)
-    with pytest.raises(TypeError, match="step= wants a step of pymc_austerity"):
-        pma.reliability(idata, model, step="ApproxMH")
     with pytest.raises(ValueError, match="n_states=1"):
         pma.reliability(idata, model, step=step, n_states=1)
-
-
-def test_the_same_rules_warn_when_a_chain_ends(model, step, idata, caplog):
-    """By a message, and not in the result."""
-    caplog.set_level(logging.WARNING)
-    with model:
-        pm.sample(200, tune=600, chains=1, step=step, initvals={"mu": 1.0, "sigma": 2.0}, **QUIET)
-    told = [r.message for r in caplog.records if r.message.startswith("ApproxMH: do not trust")]
-    assert len(told) == 1
-    assert "of the decisions would have been otherwise" in told[0]
-    assert "warning" not in idata["sample_stats"]
 
 
 @pytest.mark.slow
