@@ -101,7 +101,7 @@ def of_model(define: Callable[[], None]) -> dict[str, Any]:
     once = time.process_time() - start
     start, share, rows = time.process_time(), effective_share(idata), run.table
     parts = [
-        leave_out(run.at_draws(rows.take(np.arange(k, min(k + AT_ONCE, len(rows)))), False, ""), run.n_chains, share)
+        leave_out(run.at_numbers(np.arange(k, min(k + AT_ONCE, len(rows))), False, ""), run.n_chains, share)
         for k in range(0, len(rows), AT_ONCE)
     ]
     in_full = time.process_time() - start
