@@ -87,7 +87,7 @@ def test_output_becomes_markdown():
     assert as_markdown("one\n\n| a |\n|---|\n| 1 |\n") == "```text\none\n```\n\n| a |\n|---|\n| 1 |"
 
 
-def test_commits_to_the_code_since_a_table_was_printed_are_counted(tmp_path):
+def test_commits_since_a_table_was_printed_are_counted(tmp_path):
     assert commits_since("2026-01-01", ["code"], tmp_path) is None  # a folder without history tells nothing
 
     def git(*arguments, **dates):
