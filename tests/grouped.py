@@ -3,10 +3,17 @@
 The mean has a standard normal prior and the log scale N(−.3, .7); an effect is integrated out for each group by itself.
 """
 
-import numpy as np
-import pytest
-from scipy import stats
+from itertools import product
 
+import numpy as np
+import pymc as pm
+import pytest
+from evidence import moment_z
+from scipy import special, stats
+
+from pymc_austerity.groups import read_groups
+from pymc_austerity.groups.group_model import GroupModel
+from pymc_austerity.groups.group_search import GroupSearch
 from pymc_austerity.groups.shared_move import adapt_shared
 from pymc_austerity.kernel import pack_generators
 
@@ -27,8 +34,55 @@ def logistic_rows(y):
     return y[:, None] * EFFECT - np.logaddexp(0, EFFECT)
 
 
+def mean_and_sd(log_weights, values, variances=0.0):
+    """Means and standard deviations of quantities, shape (points, Q), over points of such log weights."""
+    weight = special.softmax(log_weights)
+    mean = weight @ np.asarray(values)
+    return mean, np.sqrt(weight @ (np.asarray(values) ** 2 + variances) - mean**2)
+
+
+def law_of_normal_rows(design, y, grids, prior, read):
+    """Means and sds of some parameters and of `read` @ coefficients, where rows have unit normal errors.
+
+    `prior` returns the log prior of parameters, which are summed over the product of their grids, and the precision of
+    the coefficients given them: a matrix, or its diagonal.
+    """
+    gram, moment, log_weights, values, variances = design.T @ design, design.T @ y, [], [], []
+    for point in product(*grids):
+        log_prior, precision = prior(*point)
+        precision = np.diag(precision) if np.ndim(precision) == 1 else precision
+        covariance = np.linalg.inv(precision + gram)
+        mean = covariance @ moment
+        dets = np.linalg.slogdet(precision)[1] + np.linalg.slogdet(covariance)[1]
+        log_weights.append(log_prior + dets / 2 + moment @ mean / 2)
+        values.append(np.r_[point, read @ mean])
+        variances.append(np.r_[np.zeros(len(point)), ((read @ covariance) * read).sum(axis=1)])
+    return mean_and_sd(log_weights, values, variances)
+
+
+def largest_z(draws, law):
+    """Largest distance of draws, one quantity after the other, from the means and standard deviations of a law."""
+    by_chain = [np.reshape(x, (4, -1)) if np.ndim(x) == 1 else x for x in draws]
+    return max(np.abs(moment_z(x, *of)).max() for x, *of in zip(by_chain, *law, strict=True))
+
+
+def sampled(model, step, draws, tune=500, seed=4):
+    """The posterior of two chains."""
+    with model:
+        return pm.sample(
+            draws, tune=tune, step=step, chains=2, cores=1, random_seed=seed, progressbar=False,
+            compute_convergence_checks=False,
+        )  # fmt: skip
+
+
+def search_of(model, expands=False):
+    """The rows of a model by their groups, and the model compiled: a step would compile moves besides."""
+    read = read_groups(model)
+    return GroupSearch.of(read.data, GroupModel(read.data.likelihood, read.groups, expands, None))
+
+
 def moments(log_likelihoods, density=stats.norm.pdf):
-    """Means and standard deviations of the mean, of the log scale and of the effect of each group.
+    """Means, and standard deviations, of the mean, of the log scale and of the effect of each group.
 
     Parameters
     ----------
@@ -44,16 +98,16 @@ def moments(log_likelihoods, density=stats.norm.pdf):
     weight = np.prod(integrals, axis=0) * np.exp(-0.5 * MEAN[:, None] ** 2 - 0.5 * ((LOG_SCALE + 0.3) / 0.7) ** 2)
     weight /= weight.sum()
 
-    def mean_and_sd(first, second):
+    def of(first, second):
         mean = (weight * first).sum()
         return mean, np.sqrt((weight * second).sum() - mean**2)
 
-    found = [mean_and_sd(MEAN[:, None], MEAN[:, None] ** 2), mean_and_sd(LOG_SCALE, LOG_SCALE**2)]
+    found = [of(MEAN[:, None], MEAN[:, None] ** 2), of(LOG_SCALE, LOG_SCALE**2)]
     for group, integral in zip(log_likelihoods - peak, integrals):
         # Far out of the grid the integral, and with it the weight, is zero.
         powers = [(prior @ (np.exp(group) * EFFECT**k)) / np.where(integral > 0, integral, 1) for k in (1, 2)]
-        found.append(mean_and_sd(*powers))
-    return found
+        found.append(of(*powers))
+    return np.transpose(found)
 
 
 def moves(decider, n, data=None, state=None, theta=None, seed=11, tune=0):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,11 @@ from pymc_austerity.compat import replace_parts
 from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.groups.change_of_variables import ChangeOfVariables, change_of_variables
 from pymc_austerity.groups.checked_at import farthest
-from pymc_austerity.groups.deviations import Deviations, with_deviations
 from pymc_austerity.groups.dummies_as_numbers import with_numbers_of_groups
 from pymc_austerity.groups.effects_read import effects_read, is_read_by_rows
 from pymc_austerity.groups.factor import GroupsNotFoundError
-from pymc_austerity.groups.map_jacobian import Point, log_jacobian_of
-from pymc_austerity.groups.nested_by_row import with_nested_by_row
+from pymc_austerity.groups.map_jacobian import Point, PointMap, log_jacobian_of
+from pymc_austerity.groups.nested_groups import Deviations, with_deviations, with_nested_by_row
 from pymc_austerity.groups.partial_correlations import by_partial_correlations
 from pymc_austerity.groups.scales_on_effects import with_scales_on_effects
 from pymc_austerity.groups.taken_by_group import EffectsRead
@@ -46,8 +45,8 @@ class CentredModel:
     #: group read all of it.
     replaced: Mapping[str, int | None]
     #: From values of all variables, unconstrained, of the user's model to those of `model`, and back.
-    to_effects: Callable[[Point], dict[str, np.ndarray]]
-    from_effects: Callable[[Point], dict[str, np.ndarray]]
+    to_effects: PointMap
+    from_effects: PointMap
     #: For those of `replaced` whose entries sum to zero, so many one after the other: the lengths of these sums.
     zero_sums: Mapping[str, int] = field(default_factory=dict)
     #: Where effects are deviations from those of coarser groups, the variables that each of these is made of.
@@ -138,21 +137,15 @@ def _after(first: CentredModel, second: CentredModel | None) -> CentredModel:
     return CentredModel(
         second.model,
         {**first.replaced, **second.replaced},
-        _Successive(first.to_effects, second.to_effects),
-        _Successive(second.from_effects, first.from_effects),
+        partial(_in_turn, first.to_effects, second.to_effects),
+        partial(_in_turn, second.from_effects, first.from_effects),
         second.zero_sums,
         first.coarser + second.coarser,
     )
 
 
-class _Successive:
-    """Maps of points, one after the other."""
-
-    def __init__(self, *maps: Callable[[Point], dict[str, np.ndarray]]):
-        self._maps = maps
-
-    def __call__(self, point: Point) -> dict[str, np.ndarray]:
-        return reduce(lambda at, of: of(at), self._maps, dict(point))
+def _in_turn(first: PointMap, then: PointMap, point: Point) -> dict[str, np.ndarray]:
+    return then(first(point))
 
 
 def _model_of(

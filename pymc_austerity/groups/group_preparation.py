@@ -11,16 +11,15 @@ import numpy as np
 from pymc_austerity.bounds import NoRemainderBoundError
 from pymc_austerity.cholesky import NoFactorError
 from pymc_austerity.groups.crossed_means import find_tangent
+from pymc_austerity.groups.group_averages import find_means, is_curved, steer_groups
 from pymc_austerity.groups.group_bounds import find_group_bounds, no_bounds
 from pymc_austerity.groups.group_conditional import Conditional
 from pymc_austerity.groups.group_costs import GroupCosts, estimate_costs
 from pymc_austerity.groups.group_expansion import GroupExpansion, own_changes, with_known_scale, with_shared
-from pymc_austerity.groups.group_means import find_means, is_curved
 from pymc_austerity.groups.group_mode import GroupCentre, GroupModeError, find_group_centre
 from pymc_austerity.groups.group_pass import chunks
 from pymc_austerity.groups.group_search import GroupSearch
 from pymc_austerity.groups.group_shifts import find_shifts
-from pymc_austerity.groups.group_steering import steer_groups
 from pymc_austerity.groups.group_tails import GroupTails, find_tails
 from pymc_austerity.groups.nested_shifts import find_nested
 from pymc_austerity.groups.prepared_groups import PreparedGroups, rows_of_groups

@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection, Mapping
 import numpy as np
 
 Point = Mapping[str, np.ndarray]
-ToEffects = Callable[[Point], dict[str, np.ndarray]]
+PointMap = Callable[[Point], dict[str, np.ndarray]]
 
 #: Random directions in which an isometry is checked, and the rounding of lengths, relative to them.
 _DIRECTIONS, _ROUNDING = 3, 1e-9
 
 
 def log_jacobian_of(
-    to_effects: ToEffects, axes: Mapping[str, int | None], zero_sums: Collection[str], point: Point
+    to_effects: PointMap, axes: Mapping[str, int | None], zero_sums: Collection[str], point: Point
 ) -> float:
     """Return log |∂u/∂z| of all variables that a map replaces, from differences: it is affine in them.
 
@@ -29,7 +29,7 @@ def log_jacobian_of(
     return of_groups + sum(_of_sums(to_effects, name, point) for name in zero_sums)
 
 
-def _by_group(to_effects: ToEffects, axes: Mapping[str, int | None], point: Point) -> float:
+def _by_group(to_effects: PointMap, axes: Mapping[str, int | None], point: Point) -> float:
     """Return Σ_g log |∂u_g/∂z_g| of some variables."""
     by_group = [point[n][None] if axis is None else np.moveaxis(point[n], axis, 0) for n, axis in axes.items()]
     n_groups = len(by_group[0])
@@ -47,7 +47,7 @@ def _by_group(to_effects: ToEffects, axes: Mapping[str, int | None], point: Poin
     return float(np.linalg.slogdet(np.stack(columns, axis=-1))[1].sum())
 
 
-def _of_sums(to_effects: ToEffects, name: str, point: Point) -> float:
+def _of_sums(to_effects: PointMap, name: str, point: Point) -> float:
     """Return log |JᵀJ| / 2 of a map that is a number times an isometry along each row of z; NaN if it is not.
 
     A matrix with a row and a column for each group would not fit into memory.

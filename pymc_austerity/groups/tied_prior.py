@@ -13,6 +13,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.gradient import grad
 from pytensor.graph.basic import Variable
+from scipy.linalg import block_diag
 
 from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.interrupts import uninterrupted
@@ -139,9 +140,13 @@ def ties_together(factors: Sequence[tuple[FactorTies, int, int]], size: int, pla
     `factors` come with the number of the first group of each and the parameters of one of its groups; `size`: K, the
     parameters of a group; those of fewer are padded; `places`, int64 of shape (G + 1,): the `places_left`.
     """
-    n_probes = max((len(of.probes) for of, _, _ in factors), default=0)
-    numbers, probes, weights = [np.empty(0, np.int64)], [np.empty((n_probes, 0))], []
-    blocks: list[tuple[np.ndarray, ...]] = []
+    n_probes, none, nothing = (
+        max((len(of.probes) for of, _, _ in factors), default=0),
+        np.empty(0, np.int64),
+        np.empty((0, 0)),
+    )
+    numbers, probes, own_at, row, column = [none], [np.empty((n_probes, 0))], [none], [none], [none]
+    weights, own, between = [np.empty((0, n_probes, 0))], [nothing], [nothing]
     for ties, first, width in factors:
         groups, k = np.divmod(np.arange(ties.probes.shape[1]), width)
         groups += first
@@ -150,27 +155,19 @@ def ties_together(factors: Sequence[tuple[FactorTies, int, int]], size: int, pla
         probes.append(np.pad(ties.probes, ((0, missing), (0, 0))))
         of_probes = ties.weights.reshape(len(ties.weights), *ties.probes.shape)
         weights.append(np.pad(of_probes, ((0, 0), (0, missing), (0, 0))))
-        blocks.append((groups, k, ties.row, ties.column, ties.entries))
-    n_tied, n_matrices = sum(map(len, numbers)), sum(map(len, weights))
-    together, row_at, tied_at = np.zeros((n_matrices, n_probes, n_tied)), 0, 0
-    none = np.empty(0, np.int64)
-    own_at, own, row, column, between = [none], [], [none], [none], []
-    for of, (groups, k, i, j, entries) in zip(weights, blocks, strict=True):
-        rows = slice(row_at, row_at + len(of))
-        together[rows, :, tied_at : tied_at + groups.size] = of
-        row_at, tied_at = row_at + len(of), tied_at + groups.size
-        whole = np.zeros((n_matrices, i.size))
-        whole[rows] = entries
-        inside, apart = groups[i] == groups[j], (groups[i] == groups[j]) & (k[i] != k[j])
-        for a, b, these in ((i, j, inside), (j, i, apart)):
+        i, j, apart = ties.row, ties.column, groups[ties.row] != groups[ties.column]
+        once, both_ways = ~apart, ~apart & (k[i] != k[j])
+        for a, b, these in ((i, j, once), (j, i, both_ways)):
             own_at.append(((groups[a] * size + k[a]) * size + k[b])[these])
-            own.append(whole[:, these])
-        row.append((places[groups[i]] + k[i])[~inside])
-        column.append((places[groups[j]] + k[j])[~inside])
-        between.append(whole[:, ~inside])
-    nothing = np.empty((n_matrices, 0))
+        own.append(np.hstack([ties.entries[:, once], ties.entries[:, both_ways]]))
+        row.append((places[groups[i]] + k[i])[apart])
+        column.append((places[groups[j]] + k[j])[apart])
+        between.append(ties.entries[:, apart])
+    of_all = [
+        np.empty((sum(map(len, weights)), 0)),
+        *(block_diag(*(w[:, p] for w in weights)) for p in range(n_probes)),
+    ]
     return Ties(
-        np.concatenate(numbers), np.concatenate(probes, axis=1), together.reshape(n_matrices, n_probes * n_tied),
-        np.concatenate(own_at), np.concatenate([nothing, *own], axis=1), np.concatenate(row), np.concatenate(column),
-        np.concatenate([nothing, *between], axis=1),
+        np.concatenate(numbers), np.concatenate(probes, axis=1), np.hstack(of_all),
+        np.concatenate(own_at), block_diag(*own), np.concatenate(row), np.concatenate(column), block_diag(*between),
     )  # fmt: skip

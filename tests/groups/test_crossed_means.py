@@ -76,7 +76,7 @@ class Case:
         return shift[self.inside]
 
 
-@pytest.fixture(scope="module", params=[(1, 1), (1, 2), (3, 2)], ids=str)
+@pytest.fixture(scope="module", params=[(1, 1), (3, 2)], ids=str)
 def case(request):
     return Case(request.param)
 
@@ -98,9 +98,9 @@ def test_sums_are_those_of_the_dense_expansion(case):
         assert own_changes(moved, theta, np.array([g]), e)[0] == pytest.approx(dense(moved) - dense(theta))
 
 
-@pytest.mark.parametrize("rate", [1.0, 0.6])
-def test_joint_means_solve_the_dense_system(case, rate):
-    b, phi, precision = np.random.default_rng(4).normal(size=case.n), np.zeros(2), case.joint_precision(rate)
+def test_joint_means_solve_the_dense_system(case):
+    rate, b, phi = 0.6, np.random.default_rng(4).normal(size=case.n), np.zeros(2)
+    precision = case.joint_precision(rate)
     exact = np.linalg.solve(precision, b)
     off = case.joined(b, phi, case.e, rate) - exact
     assert off @ precision @ off < 1e-5
@@ -109,9 +109,9 @@ def test_joint_means_solve_the_dense_system(case, rate):
         assert np.abs(wrong - exact).max() > 0.03
 
 
-@pytest.mark.parametrize("rate", [1.0, 0.6])
-def test_eliminated_means_and_determinant_are_dense_ones(case, rate):
-    b, precision = np.random.default_rng(4).normal(size=case.n), case.joint_precision(rate)
+def test_eliminated_means_and_determinant_are_dense_ones(case):
+    rate, b = 0.6, np.random.default_rng(4).normal(size=case.n)
+    precision = case.joint_precision(rate)
     left, log_diagonal = eliminate(case.factor, NOTHING, rate, case.e)
     first = sum(np.log(np.diag(case.factor[g])[: case.e.size[g]]).sum() for g in range(G))
     assert first + log_diagonal == pytest.approx(np.linalg.slogdet(precision)[1] / 2)

@@ -5,10 +5,11 @@ import pymc as pm
 import pytensor.sparse as ps
 import pytest
 import scipy.sparse as sp
-from evidence import MAX_Z, moment_z
+from evidence import MAX_Z
+from grouped import largest_z, law_of_normal_rows, sampled
 
 import pymc_austerity as pma
-from pymc_austerity.groups import GroupsNotFoundError, elimination, factor, read_groups
+from pymc_austerity.groups import GroupsNotFoundError, read_groups
 
 G, N = 14, 300
 RNG = np.random.default_rng(41)
@@ -22,14 +23,12 @@ Y = SHARES @ RNG.normal(size=G) + RNG.normal(size=N)
 SCALES = np.linspace(-3, 2, 60)
 
 READ = {
-    "dummies": lambda u, s: pm.math.dot(DUMMIES, s * u),
     "scaled after": lambda u, s: s * (DUMMIES @ u),
     "slopes": lambda u, s: (DUMMIES * X[:, None]) @ (s * u),
     "dummies on the second axis": lambda u, s: pm.math.dot(s * u, DUMMIES.T),
     "sparse, on the second axis": lambda u, s: ps.dot(s * u, sp.csr_matrix(DUMMIES.T)),
     "sparse": lambda u, s: ps.structured_dot(sp.csr_matrix(DUMMIES), (s * u)[:, None])[:, 0],
     "shares": lambda u, s: SHARES @ (s * u),
-    "table": lambda u, s: (s * u)[MEMBERS].sum(axis=-1),
     "mean": lambda u, s: s * u[MEMBERS].mean(axis=1),
     "weights": lambda u, s: s * (WEIGHTS * u[MEMBERS]).sum(axis=1),
 }
@@ -73,38 +72,19 @@ def test_data_that_may_be_replaced_are_named_with_what_to_write(read, remedy):
 
 def law(design):
     """Mean and sd of the log scale and of two effects."""
-    log_weights, firsts, seconds = [], [], []
-    for a in SCALES:
-        scaled = np.exp(a) * design
-        covariance = np.linalg.inv(np.eye(G) + scaled.T @ scaled)
-        mean = covariance @ scaled.T @ Y
-        log_weights.append(-((a + 0.5) ** 2) / 2 + np.linalg.slogdet(covariance)[1] / 2 + Y @ scaled @ mean / 2)
-        firsts.append(np.r_[a, mean[:2]])
-        seconds.append(firsts[-1] ** 2 + np.r_[0, np.diag(covariance)[:2]])
-    weight = np.exp(np.array(log_weights) - max(log_weights))
-    weight /= weight.sum()
-    mean = weight @ np.array(firsts)
-    return mean, np.sqrt(weight @ np.array(seconds) - mean**2)
+
+    def prior(a):
+        return -((a + 0.5) ** 2) / 2, np.full(G, np.exp(-2 * a))
+
+    return law_of_normal_rows(design, Y, [SCALES], prior, np.eye(G)[:2])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("together", [True, False])
-def test_draws_of_members_have_the_law_of_linear_algebra(monkeypatch, together):
-    """All effects at once, and by turns; the weights of other rows do not give it."""
-    if not together:
-        monkeypatch.setattr(elimination, "MOST_LEFT", 0)
-        monkeypatch.setattr(factor, "MOST_LEFT", 0)
-    with model_of(READ["shares"]):
-        step = pma.GroupMH(rng=1, progressbar=False)
-        posterior = pm.sample(
-            3_000, tune=500, chains=2, cores=1, step=step, random_seed=4, progressbar=False,
-            compute_convergence_checks=False,
-        ).posterior  # fmt: skip
-    u = posterior["u"].to_numpy()
-    columns = [posterior["log_sd"].to_numpy(), u[:, :, 0], u[:, :, 1]]
-
-    def largest_z(expected):
-        return max(np.abs(moment_z(column, *of)).max() for column, *of in zip(columns, *expected, strict=True))
-
-    assert largest_z(law(SHARES)) < MAX_Z
-    assert largest_z(law(SHARES[::-1])) > MAX_Z
+def test_draws_of_members_have_the_law_of_linear_algebra():
+    """The weights of other rows do not give it."""
+    model = model_of(READ["shares"])
+    posterior = sampled(model, pma.GroupMH(model=model, rng=1, progressbar=False), 3_000).posterior
+    u = (posterior["u"] * np.exp(posterior["log_sd"])).transpose("chain", "draw", ...).to_numpy()
+    draws = [posterior["log_sd"].to_numpy(), u[:, :, 0], u[:, :, 1]]
+    assert largest_z(draws, law(SHARES)) < MAX_Z
+    assert largest_z(draws, law(SHARES[::-1])) > MAX_Z

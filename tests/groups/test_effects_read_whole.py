@@ -6,7 +6,6 @@ import pytensor.sparse as ps
 import pytensor.tensor as pt
 import pytest
 import scipy.sparse
-from evidence import MAX_Z, moment_z
 
 import pymc_austerity as pma
 from pymc_austerity.groups import centred_model, change_of_variables, read_groups, scales_on_effects
@@ -18,7 +17,6 @@ SLOPES = 0.4 * RNG.normal(size=D)
 LABELS = (RNG.random(N) < 1 / (1 + np.exp(-X @ SLOPES))).astype(int)
 LEVELS = 9
 GROUP, MEMBERS = RNG.integers(0, LEVELS, N), RNG.integers(0, LEVELS, (N, 3))
-QUIET = {"chains": 2, "cores": 1, "progressbar": False, "random_seed": 1, "compute_convergence_checks": False}
 
 
 def scaled(n=D):
@@ -33,11 +31,6 @@ def product():
 def with_mean():
     tau, z = scaled()
     return X @ (pm.Normal("mu") + tau * z)
-
-
-def in_a_container():
-    tau, z = scaled()
-    return pm.Data("X", X) @ pm.Deterministic("beta", tau * z)
 
 
 def summed():
@@ -63,16 +56,6 @@ def local_scales():
 def random_walk():
     tau, z = scaled()
     return X @ pt.cumsum(z * tau)
-
-
-def by_coordinates():
-    pm.modelcontext(None).add_coord("column", range(D))
-    return X @ (pm.HalfNormal("tau") * pm.Normal("z", dims="column"))
-
-
-def scaled_after():
-    tau, z = scaled()
-    return pm.Normal("a") + tau * (X @ z)
 
 
 def scaled_after_in_turn():
@@ -114,11 +97,6 @@ def mean_taken_off_rows():
     return pm.Normal("a") + tau * (z - pt.mean(z))[GROUP] * X[:, 0]
 
 
-def mean_taken_off_centred():
-    u = pm.Deterministic("u", pm.HalfNormal("tau") * pm.Normal("z", shape=LEVELS))
-    return (u - u.mean())[GROUP]
-
-
 def mean_taken_off_columns():
     z = pm.Normal("z", shape=(LEVELS, 2))
     b = pm.Normal("mu", shape=2) + pm.HalfNormal("tau", shape=2) * (z - z.mean(axis=0))
@@ -135,39 +113,28 @@ def reshaped():
     return b[GROUP, 0] + b[GROUP, 1] * X[:, 0]
 
 
-def model_of(effects, sd=None):
+def model_of(effects):
     with pm.Model() as model:
-        eta = effects()
-        if sd is None:
-            pm.Bernoulli("y", logit_p=eta, observed=LABELS)
-        else:
-            pm.Normal("y", eta, sd, observed=X @ SLOPES + RNG.normal(size=N))
+        pm.Bernoulli("y", logit_p=effects(), observed=LABELS)
     return model
 
 
-TAKEN = {
-    product: {"z"}, with_mean: {"z"}, in_a_container: {"z"}, summed: {"z"}, sparse: {"z"}, two_scales: {"z", "w"},
-    local_scales: {"z"}, random_walk: {"z"}, by_coordinates: {"z"}, scaled_after: {"z"}, scaled_after_in_turn: {"z"},
-    mean_taken_off: {"z"}, mean_taken_off_rows: {"z"}, mean_taken_off_centred: {"z"}, mean_taken_off_columns: {"z"},
-    last_is_minus_the_others: {"z"}, scaled_after_by_data: {"z"}, divided_after: {"z"}, contrasts: {"z"},
-    projected: {"z"},
-    scaled_mean_of_members: {"z"}, reshaped: {"z"},
-}  # fmt: skip
+TAKEN = [
+    product, with_mean, summed, sparse, two_scales, local_scales, random_walk, scaled_after_in_turn,
+    scaled_after_by_data, divided_after, contrasts, projected, scaled_mean_of_members, mean_taken_off,
+    mean_taken_off_rows, mean_taken_off_columns, last_is_minus_the_others, reshaped,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("effects", TAKEN, ids=lambda effects: effects.__name__)
 def test_what_takes_the_place_of_z(effects):
     """The density and the maps of the new model are checked by numbers when it is made."""
     found = centred_model.centred_model(model_of(effects))
-    assert set(found.replaced) == TAKEN[effects]
+    assert set(found.replaced) == ({"z", "w"} if effects is two_scales else {"z"})
 
 
 def centred():
     return X @ pm.Normal("z", 0, pm.HalfNormal("tau"), shape=D)
-
-
-def fixed_scale():
-    return X @ (0.5 * pm.Normal("z", shape=D))
 
 
 def read_twice():
@@ -179,10 +146,6 @@ def correlated():
     sd = pm.HalfNormal.dist(1, shape=D)
     chol = pm.LKJCholeskyCov("chol", n=D, eta=2.0, sd_dist=sd, compute_corr=True)[0]
     return X @ pt.dot(chol, pm.Normal("z", shape=D))
-
-
-def mean_of_a_prior():
-    return X @ pm.Normal("b", pm.HalfNormal("tau") * pm.Normal("z", shape=D), 1.0)
 
 
 def curved():
@@ -200,7 +163,7 @@ def scales_of_levels():
     return (pm.HalfNormal("tau", shape=LEVELS) * (z - z.mean()))[GROUP]
 
 
-LEFT = [centred, fixed_scale, read_twice, correlated, curved, scale_of_a_sum, scales_of_levels]
+LEFT = [centred, read_twice, correlated, curved, scale_of_a_sum, scales_of_levels]
 
 
 @pytest.mark.parametrize("effects", LEFT, ids=lambda effects: effects.__name__)
@@ -239,55 +202,8 @@ def test_a_wrong_jacobian_is_found(monkeypatch):
         centred_model.centred_model(model_of(product))
 
 
-@pytest.fixture(scope="module")
-def normal_run():
-    with model_of(product, sd=1.0) as model:
-        step = pma.MHSS(progressbar=False)
-        idata = pm.sample(3_000, step=step, **QUIET)
-    return model, step, idata
-
-
-def scale_by_quadrature(y):
-    """Mean and standard deviation of tau: given it, y is normal with covariance I + tau² X Xᵀ."""
-    tau = np.linspace(1e-3, 4, 4_000)
-    values, vectors = np.linalg.eigh(X.T @ X)
-    along = (vectors.T @ (X.T @ y)) ** 2
-    spread = 1 + tau[:, None] ** 2 * values
-    log_p = -0.5 * tau**2 - 0.5 * np.log(spread).sum(1) + 0.5 * (tau[:, None] ** 2 * along / spread).sum(1)
-    p = np.exp(log_p - log_p.max())
-    p /= p.sum()
-    mean = p @ tau
-    return mean, np.sqrt(p @ (tau - mean) ** 2)
-
-
 @pytest.mark.slow
-def test_the_scale_has_its_posterior(normal_run):
-    model, _, idata = normal_run
-    y = model.rvs_to_values[model["y"]].data
-    mean, sd = scale_by_quadrature(y)
-    tau = idata.posterior["tau"].to_numpy()
-    assert np.abs(moment_z(tau, mean, sd)).max() < MAX_Z
-    assert np.abs(moment_z(tau, 1.1 * mean, sd)).max() > MAX_Z  # a planted mistake
-
-
-@pytest.mark.slow
-def test_draws_are_those_of_the_users_variables(normal_run):
-    """Products of draws are what the rows read, and the verdict is on the user's model."""
-    model, step, idata = normal_run
-    assert step.coordinates.replaced == ("z",)
-    beta = (idata.posterior["z"] * idata.posterior["tau"]).mean(("chain", "draw")).to_numpy()
-    np.testing.assert_allclose(beta, SLOPES, atol=0.1)
-    assert pma.reliability(idata, model, progressbar=False).verdict == "trust"
-
-
-@pytest.mark.slow
-def test_a_logistic_regression_reads_few_rows_and_moves(caplog):
+def test_a_logistic_regression_is_moved_by_its_columns(caplog):
     with model_of(product):
-        step = pma.PenaltyMH(progressbar=False)
-        idata = pm.sample(1_000, tune=300, step=step, **QUIET)
+        pma.PenaltyMH(progressbar=False)
     assert f"finds {D} coefficients of columns (z)" in caplog.text
-    assert float(pm.stats.ess(idata)["tau"]) > 300
-    with model_of(product):
-        as_written = pma.PenaltyMH(proposal=pma.CrankNicolson(), progressbar=False)  # moves of z itself
-        slow = pm.sample(1_000, tune=300, step=as_written, **QUIET)
-    assert float(pm.stats.ess(slow)["tau"]) < 100

@@ -3,21 +3,17 @@
 import numpy as np
 import pymc as pm
 import pytest
+from grouped import search_of
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups.group_bounds import spans_of_move
-from pymc_austerity.groups.group_model import GroupModel
 from pymc_austerity.groups.group_parts import RefreshOutcome
 from pymc_austerity.groups.group_preparation import prepare_groups
 from pymc_austerity.groups.group_refresh import build_refresh
-from pymc_austerity.groups.group_search import GroupSearch
-from pymc_austerity.groups.grouping import find_groups
 from pymc_austerity.groups.rows_of_draw import described
 from pymc_austerity.kernel import pack_generators
-from pymc_austerity.kernel.transition import Outcome
-from pymc_austerity.likelihood import read_model
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +22,6 @@ INDEX = RNG.permutation(np.repeat(np.arange(12), [0, 1, 2, 5, 8, 12, 20, 30, 40,
 SECOND = RNG.integers(0, 40, INDEX.size)
 X = RNG.normal(size=(INDEX.size, 2))
 BINARY = RNG.integers(0, 2, INDEX.size)
-COUNTS = RNG.poisson(2.0, INDEX.size)
 
 
 def _effects(name, n_groups):
@@ -48,24 +43,19 @@ def _crossed():
     pm.Bernoulli("y", logit_p=_effects("u", 12)[index] + _effects("v", 40)[second], observed=y)
 
 
-def _poisson():
-    pm.Poisson("y", pm.math.exp(_effects("u", 12)[INDEX] + X @ pm.Normal("slopes", shape=2)), observed=COUNTS)
-
-
-@pytest.fixture(scope="module", params=[_logistic, _slopes, _crossed, _poisson], ids=lambda write: write.__name__[1:])
+@pytest.fixture(scope="module", params=[_logistic, _slopes, _crossed], ids=lambda write: write.__name__[1:])
 def learnt(request):
-    """Data, a model, and what is learnt of its groups: a step would compile moves besides."""
+    """A model with its rows, and what is learnt of its groups."""
     with pm.Model() as model:
         request.param()
-    data = read_model(model, model.value_vars, None, None)
-    compiled = GroupModel(data.likelihood, find_groups(model, data), True, None)
-    return data, compiled, prepare_groups(GroupSearch.of(data, compiled))
+    search = search_of(model, expands=True)
+    return search, prepare_groups(search)
 
 
 def _changes_by_limits(learnt, bounds):
     """|ΔR_i|/(c_i M_g) of all rows for moves of everything, by the groups of each factor."""
-    data, model, found = learnt
-    at = data.others0, data.fixed
+    search, found = learnt
+    model, at = search.model, (search.data.others0, search.data.fixed)
     rng, e, n_rows = np.random.default_rng(8), found.expansion, len(found.rows)
     # Groups go as far as they are wide given those of other factors, and what is shared less far where these move
     # against each other: rows do not change along that, and soon everything is beyond the radius.
@@ -104,17 +94,8 @@ def test_distances_of_other_groups_are_seen(learnt):
     assert max(_changes_by_limits(learnt, wrong)) > 1
 
 
-def _degrees_of_freedom():
-    pm.StudentT("y", nu=pm.Gamma("nu", 4, 1), mu=_effects("u", 12)[INDEX], sigma=1, observed=X[:, 0])
-
-
 def _direction():
     pm.VonMises("y", mu=_effects("u", 12)[INDEX], kappa=1.0, observed=X[:, 0])
-
-
-def _nowhere(*_):
-    """A draw that goes nowhere, in place of all moves together, which take long to compile."""
-    return range(len(Outcome._fields)), range(len(RefreshOutcome._fields)), False
 
 
 def _refreshed(decider):
@@ -129,27 +110,19 @@ def _refreshed(decider):
     return RefreshOutcome(*refresh(theta, 0, decider.data(), state, looks, generators))
 
 
-def test_mhss_without_useful_bounds_decides_on_all_rows(monkeypatch, caplog):
+@pytest.mark.parametrize(("write", "why"), [(_logistic, "times to decide about its group"), (_direction, "No bound")])
+def test_mhss_without_useful_bounds_reads_all_rows(write, why, monkeypatch, caplog):
     """Group by group, so that it stays exact and moves; it says so before the wait."""
-    monkeypatch.setattr("pymc_austerity.groups.group_decider.build_group_transition", lambda *_: _nowhere)
-    with pm.Model():
-        _direction()
-        step = pma.MHSS(rng=1)
-    assert step.moves_groups
-    assert step.decider.test == pma.Exact()
-    assert step.decider.error == ""
-    assert step.decider.few >= step.rows_always_read == step.predicted_rows == INDEX.size
-    assert f"MHSS reads all {INDEX.size:,} rows at every draw, to be exact" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("write", "why"), [(_degrees_of_freedom, "times to decide about its group"), (_direction, "No bound")]
-)
-def test_without_useful_bounds_groups_read_their_rows(write, why, monkeypatch):
-    monkeypatch.setattr("pymc_austerity.groups.group_decider.build_group_transition", lambda *_: _nowhere)
+    monkeypatch.setattr("pymc_austerity.groups.group_preparation._WORTH", 0.0)  # of those that are known
     with pm.Model():
         write()
-        found = pma.GroupMH(rng=1, progressbar=False).decider
+        step = pma.MHSS(rng=1)
+    found = step.decider
+    assert step.moves_groups
+    assert found.test == pma.Exact()
+    assert found.error == ""
+    assert found.few >= step.rows_always_read == step.predicted_rows == INDEX.size
+    assert f"MHSS reads all {INDEX.size:,} rows at every draw, to be exact" in caplog.text
     assert found.prepared.bounds is None
     assert why in found.prepared.without_bounds
     assert why in described(found)

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pymc as pm
 import pytest
-from evidence import MAX_Z, moment_z
-from grouped import by_group, check_ratio, logistic_rows, moments, moves, normal_rows
+from evidence import MAX_Z
+from grouped import by_group, check_ratio, largest_z, logistic_rows, moments, moves, normal_rows
 
 import pymc_austerity as pma
 from pymc_austerity.groups.group_conditional import whiten
@@ -72,27 +72,21 @@ def _run(decider, n, data=None, state=None, theta=None, seed=11):
     return np.array([refresh.theta for *_, refresh in outcomes]), outcomes
 
 
-def _largest_z(name, draws):
-    """Of the mean, the log scale and the effects."""
-    split = draws.T.reshape(7, 4, -1)
-    return max(np.abs(moment_z(x, *of)).max() for x, of in zip(split, MOMENTS[name]))
-
-
 def test_draws_have_the_moments_of_quadrature(case):
     name, _, decider = case
     draws, outcomes = _run(decider, 16_000)
     assert np.mean([c.accepted for _, c, _ in outcomes]) > 0.2
     assert np.mean([r.n_accepted / r.n_groups for _, _, r in outcomes]) > 0.4
-    assert _largest_z(name, draws) < MAX_Z
+    assert largest_z(draws.T, MOMENTS[name]) < MAX_Z
 
 
 def test_wrong_prior_and_rows_of_another_group_are_seen(case):
     name, _, decider = case
     data = decider.data()
     shifted = np.minimum(data.start + 1, data.start[-1])
-    assert _largest_z(name, _run(decider, 8_000, data._replace(start=shifted))[0]) > MAX_Z
+    assert largest_z(_run(decider, 8_000, data._replace(start=shifted))[0].T, MOMENTS[name]) > MAX_Z
     twice = replace(decider, fixed=(np.array(1.0),))
-    assert _largest_z(name, _run(twice, 16_000)[0]) > MAX_Z
+    assert largest_z(_run(twice, 16_000)[0].T, MOMENTS[name]) > MAX_Z
 
 
 def _conditional(decider, theta):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pymc as pm
 import pytest
-from evidence import MAX_Z, moment_z
+from evidence import MAX_Z
+from grouped import largest_z, mean_and_sd, search_of
 from scipy import stats
 
 import pymc_austerity as pma
 from pymc_austerity.compile.cache import cached
-from pymc_austerity.groups.nested_shifts import build_nested_shift
+from pymc_austerity.groups.nested_shifts import build_nested_shift, find_nested
 from pymc_austerity.kernel import pack_generators
 
 C, S, N = 12, 3, 300
@@ -27,10 +28,14 @@ def effects(name, scale, shape):
     return pm.Normal(name, 0, pm.math.exp(pm.Normal(f"log_{name}", np.log(scale), 1e-3)), shape=shape)
 
 
-def decider_of(eta_of):
-    with pm.Model():
+def model_of(eta_of):
+    with pm.Model() as model:
         pm.Bernoulli("y", logit_p=pm.Normal("a") + eta_of(), observed=Y)
-        return pma.GroupMH(test=pma.Exact(), rng=1, progressbar=False).decider
+    return model
+
+
+def decider_of(eta_of):
+    return pma.GroupMH(test=pma.Exact(), model=model_of(eta_of), rng=1, progressbar=False).decider
 
 
 def intercepts():
@@ -52,11 +57,10 @@ def student():
     return u[CLASS] + effects("v", SCALES[1], S)[SCHOOL]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("eta", "n_pairs"), [(intercepts, 1), (slopes, 2), (crossed, 0)])
 def test_effects_within_others_are_found(eta, n_pairs):
-    decider = decider_of(eta)
-    nested = decider.prepared.nested
+    search = search_of(model_of(eta))
+    nested = find_nested(search, search.data.theta0)
     assert np.diff(nested.start).tolist() == [C] * n_pairs
     for pair in range(n_pairs):
         own = slice(nested.start[pair], nested.start[pair + 1])
@@ -86,13 +90,8 @@ def _moments(sums, prior_of_class):
     """Mean and standard deviation of the effect of each school given the sums, by quadrature."""
     v = np.linspace(-4, 4, 4_001)
     of_school = stats.norm(0, SCALES[1]).logpdf(v)
-    found = []
-    for s in range(S):
-        density = of_school + prior_of_class.logpdf(sums[s == SCHOOL_OF][:, None] - v).sum(axis=0)
-        p = np.exp(density - density.max())
-        mean = p @ v / p.sum()
-        found.append((mean, np.sqrt(p @ (v - mean) ** 2 / p.sum())))
-    return found
+    of_classes = [prior_of_class.logpdf(sums[s == SCHOOL_OF][:, None] - v).sum(axis=0) for s in range(S)]
+    return np.transpose([mean_and_sd(of_school + of, v) for of in of_classes])
 
 
 PRIORS = {intercepts: stats.norm(0, SCALES[0]), student: stats.t(3, 0, SCALES[0])}
@@ -105,10 +104,7 @@ def test_effects_are_drawn_from_the_prior_given_the_sums(eta):
     decider = decider_of(eta)
     drawn, sums, change = _drawn(decider, decider.prepared.nested)
     other = next(prior for of, prior in PRIORS.items() if of is not eta)
-    z, z_of_other = (
-        max(np.abs(moment_z(x.reshape(4, -1), *m)).max() for x, m in zip(drawn, _moments(sums, prior), strict=True))
-        for prior in (PRIORS[eta], other)
-    )
+    z, z_of_other = (largest_z(drawn, _moments(sums, prior)) for prior in (PRIORS[eta], other))
     assert change < 1e-9
     assert z < MAX_Z < z_of_other
 

@@ -17,9 +17,9 @@ def rows(mean):
     pm.Normal("y", pm.Normal("mean") + mean, pm.HalfNormal("noise"), observed=Y)
 
 
-def factorisation(make=pm.Normal):
-    u = make("u", 0, pm.HalfNormal("scale"), shape=(PERSONS, 2))
-    rows((u[PERSON] * make("v", 0, 0.5, shape=(ITEMS, 2))[ITEM]).sum(-1))
+def factorisation():
+    u = pm.Normal("u", 0, pm.HalfNormal("scale"), shape=(PERSONS, 2))
+    rows((u[PERSON] * pm.Normal("v", 0, 0.5, shape=(ITEMS, 2))[ITEM]).sum(-1))
 
 
 def not_centred():
@@ -27,25 +27,16 @@ def not_centred():
     rows(pm.HalfNormal("scale") * u[PERSON] * pm.HalfNormal("scale_v") * v[ITEM])
 
 
-def two_parameters(make=pm.LogNormal):
-    a, b = make("a", 0, 0.5, shape=ITEMS), pm.Normal("difficulty", 0, pm.HalfNormal("scale"), shape=ITEMS)
+def two_parameters():
+    a, b = pm.LogNormal("a", 0, 0.5, shape=ITEMS), pm.Normal("difficulty", 0, pm.HalfNormal("scale"), shape=ITEMS)
     ability = pm.Normal("ability", 0, 1, shape=PERSONS)
     pm.Bernoulli("y", logit_p=a[ITEM] * (ability[PERSON] - b[ITEM]), observed=(Y > 0).astype(int))
 
 
-PRODUCTS = {
-    "columns": factorisation,
-    "positive columns": lambda: factorisation(pm.LogNormal),
-    "not centred": not_centred,
-    "positive discriminations": two_parameters,
-    "discriminations of either sign": lambda: two_parameters(pm.Normal),
-}
-
-
-@pytest.mark.parametrize("model", PRODUCTS)
-def test_products_are_refused_by_name(model):
+@pytest.mark.parametrize("write", [factorisation, not_centred, two_parameters])
+def test_products_are_refused_by_name(write):
     with pm.Model() as written:
-        PRODUCTS[model]()
+        write()
     with pytest.raises(ProductOfEffectsError, match=r"product of .* and .*several modes.*pm\.NUTS"):
         read_groups(written)
 

@@ -3,28 +3,25 @@
 import numpy as np
 import pymc as pm
 import pytest
+from grouped import search_of
 
 import pymc_austerity as pma
 from pymc_austerity.groups import read_groups
-from pymc_austerity.groups.group_model import GroupModel
-from pymc_austerity.groups.group_search import GroupSearch
 from pymc_austerity.likelihood import NotRowWiseError
 
 #: Numbers of rows in another order.
 ELSEWHERE = np.random.default_rng(5).permutation(300)
 
 
-def effects_of_rows(of_rows, scale="estimated"):
+def effects_of_rows(of_rows):
     """Return counts with an effect of each row, which `of_rows` picks from all effects."""
     with pm.Model(coords={"row": range(300)}) as model:
-        scale = pm.HalfNormal("scale", 1) if scale == "estimated" else scale
-        effect = pm.Normal("effect", 0, scale, dims="row")
+        effect = pm.Normal("effect", 0, pm.HalfNormal("scale", 1), dims="row")
         pm.Poisson("y", of_rows(effect, pm.Normal("mean", 0, 1)), observed=np.arange(300) % 4, dims="row")
     return model
 
 
 OF_ROWS = {
-    "data": lambda effect, mean: pm.math.exp(mean + effect[pm.Data("number", np.arange(300))]),
     "constant numbers": lambda effect, mean: pm.math.exp(mean + effect[np.arange(300)]),
     "entry by entry": lambda effect, mean: pm.math.exp(mean + effect),
     "named": lambda effect, mean: pm.Deterministic("rate", pm.math.exp(mean + effect), dims="row"),
@@ -33,22 +30,21 @@ OF_ROWS = {
 
 @pytest.fixture(scope="module")
 def expansion_by_data():
-    return expansion_of(read_groups(effects_of_rows(OF_ROWS["data"])))
+    return search_and_expansion(lambda effect, mean: pm.math.exp(mean + effect[pm.Data("number", np.arange(300))]))[1]
 
 
-def expansion_of(found):
-    """Return the expansion of the rows of groups around the start, and the groups that it is of."""
-    model = GroupModel(found.data.likelihood, found.groups, True, None)
-    return GroupSearch.of(found.data, model).expand(found.data.theta0)
+def search_and_expansion(of_rows):
+    """The expansion of the rows of groups is around the start."""
+    search = search_of(effects_of_rows(of_rows), expands=True)
+    return search, search.expand(search.data.theta0)
 
 
 @pytest.mark.parametrize("written", OF_ROWS)
 def test_effects_with_an_entry_a_row_are_groups_of_one_row(written, expansion_by_data):
     """However the model picks the effect of a row, its groups and their expansion are those of numbers in data."""
-    found = read_groups(effects_of_rows(OF_ROWS[written]))
-    expansion = expansion_of(found)
-    assert found.groups.names == ("effect",)
-    assert len(found.groups.own) == 300
+    search, expansion = search_and_expansion(OF_ROWS[written])
+    assert search.model.groups.names == ("effect",)
+    assert len(search.model.groups.own) == 300
     np.testing.assert_allclose(expansion.gradient, expansion_by_data.gradient)
     np.testing.assert_allclose(expansion.hessian, expansion_by_data.hessian)
 
@@ -57,8 +53,8 @@ def test_effects_read_in_another_order_are_not_numbered_by_rows(expansion_by_dat
     """Rows that read the effects backwards or in any other order are never taken to read their own."""
     with pytest.raises(NotRowWiseError, match="entries that belong to single rows|not indexed by row"):
         read_groups(effects_of_rows(lambda effect, mean: pm.math.exp(mean + effect[::-1])))
-    found = read_groups(effects_of_rows(lambda effect, mean: pm.math.exp(mean + effect[ELSEWHERE])))
-    assert not np.allclose(expansion_of(found).gradient, expansion_by_data.gradient)
+    _, elsewhere = search_and_expansion(lambda effect, mean: pm.math.exp(mean + effect[ELSEWHERE]))
+    assert not np.allclose(elsewhere.gradient, expansion_by_data.gradient)
 
 
 @pytest.mark.slow

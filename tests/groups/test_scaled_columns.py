@@ -1,16 +1,26 @@
 """Coefficients of columns with scales that are estimated, moved as one group: ridge, horseshoe, HSGP, beside groups."""
 
+from contextlib import suppress
 from itertools import product
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
-from evidence import MAX_Z, moment_z
+from evidence import MAX_Z
+from grouped import largest_z, law_of_normal_rows, mean_and_sd, sampled, search_of
 from scipy import stats
 
 import pymc_austerity as pma
-from pymc_austerity.groups import GroupsNotFoundError, group_mode, group_steering, grouping, read_groups, scaled_columns
+from pymc_austerity.groups import (
+    GroupModeError,
+    GroupsNotFoundError,
+    group_averages,
+    group_mode,
+    grouping,
+    read_groups,
+    scaled_columns,
+)
 
 RNG = np.random.default_rng(29)
 N, K, GROUPS = 240, 6, 12
@@ -18,7 +28,6 @@ X, G, WEEK = RNG.normal(size=(N, K)), RNG.integers(0, GROUPS, N), RNG.integers(0
 Y = X @ RNG.normal(0, 0.4, K) + RNG.normal(0, 0.6, GROUPS)[G] + RNG.normal(size=N)
 COUNTS = RNG.poisson(np.exp(0.3 * X[:, 0]))
 TIME = np.linspace(-1, 1, 40)
-QUIET = {"chains": 2, "cores": 1, "progressbar": False, "random_seed": 3, "compute_convergence_checks": False}
 
 
 def ridge(of):
@@ -52,8 +61,10 @@ def model_of(write, of=lambda b: X @ b, beside=0.0):
     return model
 
 
-@pytest.mark.parametrize("write", [ridge, not_centred, horseshoe, laplace, by_week])
-@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside groups"])
+@pytest.mark.parametrize(
+    ("write", "beside"),
+    [*((write, False) for write in (ridge, not_centred, horseshoe, laplace)), (horseshoe, True), (by_week, True)],
+)
 def test_coefficients_are_one_group(write, beside):
     groups = read_groups(model_of(write, beside=beside)).groups
     assert np.diff(groups.first).tolist() == [GROUPS, 1][not beside :]
@@ -125,32 +136,32 @@ def normal_model():
     return model
 
 
-def scales_by_quadrature():
-    """Return means and standard deviations of tau and s; given both the rows are jointly normal."""
-    dummies, scales = np.eye(GROUPS)[G], np.linspace(0.02, 2.5, 90)
-    joint = np.empty((90, 90))
-    for (i, tau), (j, s) in product(enumerate(scales), repeat=2):
-        covariance = np.eye(N) + tau**2 * X @ X.T + s**2 * dummies @ dummies.T
-        factor = np.linalg.cholesky(covariance)
-        white = np.linalg.solve(factor, Y)
-        joint[i, j] = -0.5 * white @ white - np.log(np.diag(factor)).sum() - (tau**2 + s**2) / 2
-    p = np.exp(joint - joint.max())
-    p /= p.sum()
-    mean = np.array([p.sum(1) @ scales, p.sum(0) @ scales])
-    return mean, np.sqrt(np.array([p.sum(1) @ scales**2, p.sum(0) @ scales**2]) - mean**2)
+def law():
+    """Means and standard deviations of both scales, of a coefficient and of an effect."""
+    design, scales = np.column_stack([X, np.eye(GROUPS)[G]]), np.linspace(0.02, 2.5, 90)
+
+    def prior(tau, s):
+        return -(tau**2 + s**2) / 2, np.repeat([tau**-2, s**-2], [K, GROUPS])
+
+    return law_of_normal_rows(design, Y, [scales, scales], prior, np.eye(K + GROUPS)[[0, K]])
 
 
 @pytest.mark.slow
 def test_scales_of_columns_and_groups_have_their_posterior():
-    with normal_model():
-        step = pma.PenaltyMH(progressbar=False)
-        idata = pm.sample(4_000, tune=500, step=step, **QUIET)
+    """Draws are of the user's variables, of which rows read products."""
+    model = normal_model()
+    step = pma.PenaltyMH(model=model, progressbar=False)
+    idata = sampled(model, step, 4_000, seed=3)
     assert "exact, reads none" in str(step)
-    for name, mean, sd in zip(("tau", "s"), *scales_by_quadrature(), strict=True):
-        draws = idata.posterior[name].to_numpy()
-        assert np.abs(moment_z(draws, mean, sd)).max() < MAX_Z
-        assert np.abs(moment_z(draws, 1.2 * mean, sd)).max() > MAX_Z  # a planted mistake
+    assert step.coordinates.replaced == ("z",)
+    tau, s, z, u = (idata.posterior[name].to_numpy() for name in ("tau", "s", "z", "u"))
+    mean, sd = law()
+    draws = [tau, s, tau * z[..., 0], u[..., 0]]
+    assert largest_z(draws, (mean, sd)) < MAX_Z
+    for k in range(4):
+        assert largest_z(draws[k : k + 1], ([mean[k] + 0.2 * sd[k]], sd[k : k + 1])) > MAX_Z  # planted mistakes
     assert least_effective(idata, "tau", "s", "z", "u") > 1_000
+    assert pma.reliability(idata, model, progressbar=False).verdict == "trust"
 
 
 def few_coefficients(law):
@@ -168,34 +179,26 @@ def few_coefficients(law):
 @pytest.mark.parametrize(("law", "density"), [(pm.Normal, stats.norm), (pm.Laplace, stats.laplace)])
 def test_a_poisson_regression_has_its_posterior(law, density):
     model, pairs, sums = few_coefficients(law)
-    with model:
-        idata = pm.sample(6_000, tune=500, step=pma.PenaltyMH(progressbar=False), **QUIET)
+    posterior = sampled(model, pma.PenaltyMH(model=model, progressbar=False), 6_000, seed=3).posterior
     tau, first, second = np.linspace(0.005, 4, 200), np.linspace(0, 1, 90), np.linspace(-0.5, 0.5, 90)
     eta = pairs[:, 0, None, None] * first[:, None] + pairs[:, 1, None, None] * second
     of_rows = np.einsum("k,kij->ij", sums, eta) - 50 * np.exp(eta).sum(0)
     prior = density.logpdf(first[:, None], 0, tau)[:, None] + density.logpdf(second[:, None], 0, tau)[None]
     joint = of_rows[:, :, None] + prior - tau**2 / 2
-    p = np.exp(joint - joint.max())
-    p /= p.sum()
-    for draws, marginal, values in [
-        (idata.posterior["tau"].to_numpy(), p.sum((0, 1)), tau),
-        (idata.posterior["b"].to_numpy()[..., 0], p.sum((1, 2)), first),
-        (idata.posterior["b"].to_numpy()[..., 1], p.sum((0, 2)), second),
-    ]:
-        mean = marginal @ values
-        sd = np.sqrt(marginal @ (values - mean) ** 2)
-        assert np.abs(moment_z(draws, mean, sd)).max() < MAX_Z
-        assert np.abs(moment_z(draws, mean + 0.3 * sd, sd)).max() > MAX_Z  # a planted mistake
+    points = np.column_stack([of.ravel() for of in np.meshgrid(first, second, tau, indexing="ij")])
+    mean, sd = mean_and_sd(joint.ravel(), points)
+    b = posterior["b"].to_numpy()
+    for k, draws in enumerate((b[..., 0], b[..., 1], posterior["tau"].to_numpy())):
+        assert largest_z([draws], (mean[k : k + 1], sd[k : k + 1])) < MAX_Z
+        assert largest_z([draws], (mean[k : k + 1] + 0.3 * sd[k], sd[k : k + 1])) > MAX_Z  # a planted mistake
 
 
 def test_a_part_of_the_prior_is_found_out(monkeypatch):
     """The check of the groups refuses a prior from which half of what the coefficients add is missing."""
     found = grouping.find_columns
     monkeypatch.setattr(grouping, "find_columns", lambda *of: (c := found(*of))._replace(log_prior=c.log_prior / 2))
-    with model_of(ridge, beside=True):
-        step = pma.GroupMH
-        with pytest.raises(GroupsNotFoundError, match="change more of the log prior"):
-            step(progressbar=False)
+    with model_of(ridge, beside=True), pytest.raises(GroupsNotFoundError, match="change more of the log prior"):
+        pma.GroupMH(progressbar=False)
 
 
 def waves():
@@ -212,9 +215,9 @@ def waves():
 
 
 def sampled_waves():
-    with waves():
-        step = pma.PenaltyMH(progressbar=False)
-        return step, pm.sample(2_000, tune=500, step=step, **QUIET)
+    model = waves()
+    step = pma.PenaltyMH(model=model, progressbar=False)
+    return step, sampled(model, step, 2_000, seed=3)
 
 
 @pytest.mark.slow
@@ -228,7 +231,7 @@ def test_a_length_scale_with_waves_of_no_width_moves():
 @pytest.mark.slow
 def test_waves_that_are_not_taken_for_zero_are_rounded_off(monkeypatch):
     """A planted case of the last test: to far length scales no move is accepted."""
-    for module in (group_mode, group_steering):
+    for module in (group_mode, group_averages):
         monkeypatch.setattr(module, "with_zeros", lambda effects, _: effects)
     _, idata = sampled_waves()
     assert float(idata.sample_stats["log_ratio"].min()) < -1e6
@@ -238,23 +241,28 @@ def test_waves_that_are_not_taken_for_zero_are_rounded_off(monkeypatch):
 def test_a_search_that_ends_as_it_begins_is_stuck(monkeypatch):
     """Another one: a first step to where the surrogate has no density ends the search for its mode."""
     monkeypatch.setattr(group_mode, "_NEARER", (1.0,))
-    with waves():
-        step = pma.PenaltyMH(progressbar=False)
-    assert not hasattr(step.decider, "prepared") or step.decider.prepared.steps.axes.min() < 0.01
+    with suppress(GroupModeError):
+        factor = group_mode.find_group_centre(search_of(waves())).factor
+        assert 1 / np.sqrt(np.diag(np.linalg.inv(factor @ factor.T)).max()) < 0.004
 
 
-@pytest.mark.slow
-def test_nearly_collinear_columns_beside_groups_find_their_mode():
-    """As bambi writes a Gaussian process: its first steps are many standard deviations long."""
+def test_nearly_collinear_columns_beside_groups_find_their_mode(monkeypatch):
+    """As bambi writes a Gaussian process: its first steps are many standard deviations long.
+
+    Planted: every group goes by as much of its step as its own width allows.
+    """
     rng = np.random.default_rng(5)
     x, g = rng.uniform(0, 1, 4_000), rng.integers(0, 30, 4_000)
-    with pm.Model():
+    with pm.Model() as model:
         length, scale = pm.InverseGamma("length", 3, 2), pm.Exponential("scale", 1)
         process = pm.gp.HSGP(m=[15], L=[0.75], cov_func=scale**2 * pm.gp.cov.ExpQuad(1, ls=length))
         f = process.prior("f", X=x[:, None] - 0.5)
         u = pm.HalfNormal("s", 2) * pm.Normal("z", shape=30)
         pm.Normal("y", f + u[g], pm.HalfStudentT("sigma", 4, 1), observed=np.sin(10 * x) + rng.normal(0, 0.4, 4_000))
-        step = pma.PenaltyMH(progressbar=False)
-        idata = pm.sample(1_000, tune=500, step=step, **QUIET)
-    assert "exact, reads none" in str(step)
-    assert least_effective(idata, "length", "scale", "s", "sigma") > 200
+    search = search_of(model)
+    found = group_mode.find_group_centre(search)
+    names = [b.name for b in search.model.likelihood.blocks if b.stop - b.start == 1]
+    assert found.mean[names.index("sigma_log__")] == pytest.approx(np.log(0.4), abs=0.05)
+    monkeypatch.setattr(group_mode, "are_columns", lambda first: np.zeros(len(first) - 1, bool))
+    with pytest.raises(GroupModeError, match="did not end"):
+        group_mode.find_group_centre(search)

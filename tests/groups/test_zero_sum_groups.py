@@ -5,7 +5,8 @@ from itertools import product
 import numpy as np
 import pymc as pm
 import pytest
-from evidence import MAX_Z, moment_z
+from evidence import MAX_Z
+from grouped import largest_z, law_of_normal_rows, sampled
 
 import pymc_austerity as pma
 from pymc_austerity.compile.cache import cached
@@ -45,7 +46,7 @@ def with_slopes():
 
 
 def with_stores():
-    return centred() + pm.Normal("more", 0, 0.7, shape=STORES)[STORE]
+    return not_centred() + pm.Normal("more", 0, 0.7, shape=STORES)[STORE]
 
 
 LEVELS = np.eye(T)[LEVEL] @ FREE
@@ -66,7 +67,7 @@ def model_of(name):
     return model
 
 
-def law(name, with_volume=1):
+def law(name, volume=1):
     """Mean and sd of the log sd, the intercept, and what the rows read of two of the effects with the scale.
 
     Without the volume of the effects' law given the scale these are wrong.
@@ -75,45 +76,29 @@ def law(name, with_volume=1):
     design = np.column_stack([np.ones(N), levels, more])
     read = np.zeros((3, design.shape[1]))
     read[0, 0], read[1:, 1:T] = 1, FREE[[0, T - 1]]
-    log_weights, firsts, seconds = [], [], []
-    for a in SCALES:
-        prior = np.r_[1 / 25, np.full(T - 1, np.exp(-2 * a)), np.full(more.shape[1], precision)]
-        covariance = np.linalg.inv(np.diag(prior) + design.T @ design)
-        mean = covariance @ design.T @ Y
-        dets = np.linalg.slogdet(covariance)[1] - (T - 1) * 2 * a
-        log_weights.append(-((a + 1) ** 2) / 2 + with_volume * dets / 2 + Y @ design @ mean / 2)
-        firsts.append(np.r_[a, read @ mean])
-        seconds.append(firsts[-1] ** 2 + np.r_[0, np.diag(read @ covariance @ read.T)])
-    weight = np.exp(np.array(log_weights) - max(log_weights))
-    weight /= weight.sum()
-    mean = weight @ np.array(firsts)
-    return mean, np.sqrt(weight @ np.array(seconds) - mean**2)
+
+    def prior(a):
+        precisions = np.r_[1 / 25, np.full(T - 1, np.exp(-2 * a)), np.full(more.shape[1], precision)]
+        return -((a + 1) ** 2) / 2 + (1 - volume) * (T - 1) * a, precisions
+
+    return law_of_normal_rows(design, Y, [SCALES], prior, read)
 
 
-def sampled(model):
-    with model:
-        step = pma.GroupMH(rng=1, progressbar=False)
-        found = pm.sample(
-            DRAWS, tune=500, chains=2, cores=1, step=step, random_seed=4, progressbar=False,
-            compute_convergence_checks=False,
-        )  # fmt: skip
-    return found.posterior
-
-
-def largest_z(name, posterior, expected):
-    times = {"not centred": np.exp(posterior["log_sd"]), "scaled by row": -np.exp(posterior["log_sd"])}
-    x = (posterior["x"] * times.get(name, 1.0)).transpose("chain", "draw", ...).to_numpy()
-    assert np.abs(x.sum(axis=-1)).max() < 1e-9
-    columns = [posterior["log_sd"].to_numpy(), posterior["a"].to_numpy(), x[:, :, 0], x[:, :, T - 1]]
-    return max(np.abs(moment_z(column, *of)).max() for column, *of in zip(columns, *expected, strict=True))
+def draws_of(model):
+    """The log sd, the intercept, and the effects with the scale, by group last."""
+    posterior = sampled(model, pma.GroupMH(model=model, rng=1, progressbar=False), DRAWS).posterior
+    x = posterior["x"] * np.exp(posterior["log_sd"])
+    return *(posterior[name].to_numpy() for name in ("log_sd", "a")), x.transpose("chain", "draw", ...).to_numpy()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ["not centred", "stores"])
 def test_draws_have_the_law_of_linear_algebra(name):
-    posterior = sampled(model_of(name))
-    assert largest_z(name, posterior, law(name)) < MAX_Z
-    assert largest_z(name, posterior, law(name, with_volume=0)) > MAX_Z
+    log_sd, a, x = draws_of(model_of(name))
+    assert np.abs(x.sum(axis=-1)).max() < 1e-9
+    draws = [log_sd, a, x[..., 0], x[..., T - 1]]
+    assert largest_z(draws, law(name)) < MAX_Z
+    assert largest_z(draws, law(name, volume=0)) > MAX_Z
 
 
 def expansion_of(factor, precision, n_first):
@@ -187,13 +172,10 @@ def test_law_given_sums_is_that_of_the_normal_law():
     assert log_dets[0] == pytest.approx(log_dets[1])
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_points_are_those_of_the_model(name):
-    """A point of the model goes to effects that sum to zero, and comes back."""
-    read, model = read_groups(model_of(name)), model_of(name)
-    point = {k: RNG.normal(size=v.shape) for k, v in model.initial_point().items()}
+def check_points(model):
+    """A point of the model goes to effects that sum to zero, and comes back; return what is read."""
+    read, point = read_groups(model), {k: RNG.normal(size=v.shape) for k, v in model.initial_point().items()}
     theta = read.data.coordinates.theta(point)
-    assert len(read.groups.zero_sums) == (2 if name == "slopes" else 1)
     assert not any(read.groups.tied)
     for start, end, k in read.groups.zero_sums:
         assert abs(theta[read.groups.own[start:end, k]].sum()) < 1e-12
@@ -201,6 +183,12 @@ def test_points_are_those_of_the_model(name):
     assert back.keys() == point.keys()
     for k, value in point.items():
         assert back[k] == pytest.approx(value)
+    return read.groups
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_points_are_those_of_the_model(name):
+    assert len(check_points(model_of(name)).zero_sums) == (2 if name == "slopes" else 1)
 
 
 TABLE = np.array([[0.8, -0.3, 0.1, 0.6, -0.9, 0.2, -0.6, 0.1], [0.4, 0.1, -0.5, 0.3, 0.2, -0.4, 0.2, -0.3]])
@@ -229,20 +217,11 @@ def model_of_table(name):
 
 @pytest.mark.parametrize("name", READ)
 def test_tables_that_sum_to_zero_are_groups(name):
-    """Groups are columns or cells; sums are kept, and a point of the model goes to effects and comes back."""
-    found, shape = read_groups(model_of_table(name)), READ[name][2]
-    groups = found.groups
+    """Groups are columns or cells."""
+    groups, shape = check_points(model_of_table(name)), READ[name][2]
     assert groups.own.shape == shape
-    assert not any(groups.tied)
     expected = [[0, T, k] for k in range(shape[1])] if name != "cells" else [[0, T, 0], [T, 2 * T, 0]]
     assert groups.zero_sums.tolist() == expected
-    point = {k: RNG.normal(size=v.shape) for k, v in model_of_table(name).initial_point().items()}
-    theta = found.data.coordinates.theta(point)
-    for start, end, k in groups.zero_sums:
-        assert abs(theta[groups.own[start:end, k]].sum()) < 1e-12
-    back = found.data.coordinates.point(point, theta)
-    for k, value in point.items():
-        assert back[k] == pytest.approx(value)
 
 
 def law_of_table(n_axes):
@@ -250,34 +229,20 @@ def law_of_table(n_axes):
     of_rows = np.eye(2) if n_axes == 1 else np.array([[1.0], [-1.0]]) / np.sqrt(2)
     free = np.kron(of_rows, FREE)
     design = np.column_stack([np.ones(N), free[SEX * T + LEVEL]])
-    log_weights, firsts, seconds = [], [], []
-    for a in SCALES:
-        prior = np.r_[1 / 25, np.full(free.shape[1], np.exp(-2 * a))]
-        covariance = np.linalg.inv(np.diag(prior) + design.T @ design)
-        mean = covariance @ design.T @ Y_OF_TABLE
-        log_det = np.linalg.slogdet(covariance)[1] / 2 - free.shape[1] * a
-        log_weights.append(-((a + 1) ** 2) / 2 + log_det + Y_OF_TABLE @ design @ mean / 2)
-        firsts.append(np.r_[a, free[[0, T]] @ mean[1:]])
-        seconds.append(firsts[-1] ** 2 + np.r_[0, np.diag(free[[0, T]] @ covariance[1:, 1:] @ free[[0, T]].T)])
-    weight = np.exp(np.array(log_weights) - max(log_weights))
-    weight /= weight.sum()
-    mean = weight @ np.array(firsts)
-    return mean, np.sqrt(weight @ np.array(seconds) - mean**2)
+
+    def prior(a):
+        return -((a + 1) ** 2) / 2, np.r_[1 / 25, np.full(free.shape[1], np.exp(-2 * a))]
+
+    return law_of_normal_rows(design, Y_OF_TABLE, [SCALES], prior, np.column_stack([np.zeros(2), free[[0, T]]]))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["cells", "cells, two axes"])
-def test_table_has_the_law_of_linear_algebra(name):
-    """The law of the table that sums to zero along the other number of axes is the negative control."""
-    posterior, n_axes = sampled(model_of_table(name)), READ[name][1]
-    x = (posterior["x"] * np.exp(posterior["log_sd"])).transpose("chain", "draw", ...).to_numpy()
-    columns = [posterior["log_sd"].to_numpy(), x[:, :, 0, 0], x[:, :, 1, 0]]
-
-    def largest(law):
-        return max(np.abs(moment_z(column, *of)).max() for column, *of in zip(columns, *law, strict=True))
-
-    assert largest(law_of_table(n_axes)) < MAX_Z
-    assert largest(law_of_table(3 - n_axes)) > MAX_Z
+def test_table_has_the_law_of_linear_algebra():
+    """The law of the table that sums to zero along both axes is the negative control."""
+    log_sd, _, x = draws_of(model_of_table("cells"))
+    draws = [log_sd, x[:, :, 0, 0], x[:, :, 1, 0]]
+    assert largest_z(draws, law_of_table(1)) < MAX_Z
+    assert largest_z(draws, law_of_table(2)) > MAX_Z
 
 
 def test_prior_of_thousands_of_effects_splits():

@@ -6,30 +6,14 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import MAX_Z, mean_z
+from grouped import sampled
 from numpy.polynomial.legendre import leggauss
 
 import pymc_austerity as pma
-from pymc_austerity.diagnostics.results import as_dataset, group
 
 pytestmark = pytest.mark.slow
 
 # The rows are of the types of those in other files about groups, and the moves compiled for one serve the other.
-
-
-def draws_of(model, step, names, **data):
-    """Return the posterior of some variables in a run that decides on all rows."""
-    with model:
-        pm.set_data(data)
-        idata = pm.sample(
-            6_000, tune=600, step=step, chains=2, cores=1, var_names=names, random_seed=4, progressbar=False,
-            compute_convergence_checks=False,
-        )  # fmt: skip
-    return as_dataset(group(idata, "posterior"))
-
-
-def exact(model):
-    with model:
-        return pma.GroupMH(test=pma.Exact(), rng=1, progressbar=False)
 
 
 # Intercepts and slopes of eight groups with an LKJ prior, and rows with known noise: only scales and their correlation
@@ -76,11 +60,12 @@ def correlated():
         apart = cholesky[1, 1] ** 2 / (cholesky[1, 0] ** 2 + cholesky[1, 1] ** 2)  # one less the squared correlation
         pm.Potential("again", pm.Data("weight", 0.0) * pm.math.log(apart))
         pm.Normal("y", (X * effect[INDEX]).sum(axis=1), 1, observed=pm.Data("outcome", Y))
-    return model, exact(model)
+    return model, pma.GroupMH(test=pma.Exact(), model=model, rng=1, progressbar=False)
 
 
 def correlated_z(case, weight):
-    posterior = draws_of(*case, ["cov"], weight=weight, outcome=Y)
+    pm.set_data({"weight": weight, "outcome": Y}, model=case[0])
+    posterior = sampled(*case, 6_000, tune=600).posterior
     first, below, beside = np.moveaxis(posterior["cov"].to_numpy(), -1, 0)  # the rows of the Cholesky factor
     second = np.hypot(below, beside)
     found = correlated_quantities(first, second, below / second)

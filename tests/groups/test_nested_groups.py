@@ -1,13 +1,14 @@
-"""Effects whose prior mean is the effect of a coarser group are moved as deviations from it."""
+"""Effects of nested groups are factors of their own: added up by finer group, or the prior mean of finer ones."""
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from evidence import MAX_Z, mean_z
+from grouped import sampled
 
 import pymc_austerity as pma
-from pymc_austerity.groups import GroupsNotFoundError, deviations, read_groups
+from pymc_austerity.groups import GroupsNotFoundError, nested_groups, read_groups
 
 REGIONS, SCHOOLS, CLASSES, N = 3, 8, 40, 600
 RNG = np.random.default_rng(16)
@@ -18,6 +19,43 @@ X, OF_CLASS = RNG.normal(size=N), RNG.normal(size=CLASSES)
 Y = RNG.normal(0, 0.8, SCHOOLS)[SCHOOL][CLASS] + RNG.normal(0, 0.5, CLASSES)[CLASS] + RNG.normal(size=N)
 
 
+def effects(name, n, size=()):
+    return pm.HalfNormal(f"sd_{name}") * pm.Normal(name, shape=(n, *size))
+
+
+def by_class():
+    of_school = pm.Deterministic("of_school", pm.Normal("mean") + effects("school", SCHOOLS))
+    return pm.Deterministic("of_class", of_school[SCHOOL] + effects("class", CLASSES))[CLASS]
+
+
+def with_predictor():
+    return (effects("class", CLASSES) + pm.Normal("b") * OF_CLASS + effects("school", SCHOOLS)[SCHOOL])[CLASS]
+
+
+def slopes_of_both():
+    u = effects("school", SCHOOLS, (2,))[SCHOOL] + effects("class", CLASSES, (2,))
+    return u[CLASS][:, 0] + u[CLASS][:, 1] * X
+
+
+def slopes_one_by_one():
+    u = effects("school", SCHOOLS, (2,))[SCHOOL] + effects("class", CLASSES, (2,))
+    return u[CLASS, 0] + u[CLASS, 1] * X
+
+
+def scaled_by_class():
+    school, sd = pm.Normal("school", shape=SCHOOLS), pm.HalfNormal("sd")
+    return (sd * school[SCHOOL] + effects("class", CLASSES))[CLASS]
+
+
+def numbers_in_data():
+    return (effects("school", SCHOOLS)[SCHOOL] + effects("class", CLASSES))[pm.Data("class_", CLASS)]
+
+
+def three_levels():
+    of_school = effects("region", REGIONS)[REGION] + effects("school", SCHOOLS)
+    return (of_school[SCHOOL] + effects("class", CLASSES))[CLASS]
+
+
 def schools(size=()):
     return pm.Normal("school", pm.Normal("mean", shape=size), pm.HalfNormal("sd_s", 1), shape=(SCHOOLS, *size))
 
@@ -26,31 +64,17 @@ def sd(size=()):
     return pm.HalfNormal("sd_c", 1, shape=size)
 
 
-def centred():
-    return pm.Normal("class", schools()[SCHOOL], sd(), shape=CLASSES)[CLASS]
-
-
-def with_predictor():
+def mean_and_predictor():
     mean = pm.Normal("a") + schools()[SCHOOL] + pm.Normal("b") * OF_CLASS
     return pm.Normal("class", mean, sd(), shape=CLASSES)[CLASS]
-
-
-def of_schools_not_centred():
-    school, sd_s = pm.Normal("school", shape=SCHOOLS), pm.HalfNormal("sd_s", 1)
-    return pm.Normal("class", sd_s * school[SCHOOL], sd(), shape=CLASSES)[CLASS]
 
 
 def student():
     return pm.StudentT("class", nu=5, mu=schools()[SCHOOL], sigma=sd(), shape=CLASSES)[CLASS]
 
 
-def numbers_in_data():
+def mean_with_numbers_in_data():
     return pm.Normal("class", schools()[SCHOOL], sd(), shape=CLASSES)[pm.Data("class_", CLASS)]
-
-
-def slopes():
-    u = pm.Normal("class", schools((2,))[SCHOOL], sd((2,)), shape=(CLASSES, 2))
-    return u[CLASS, 0] + u[CLASS, 1] * X
 
 
 def slopes_that_correlate():
@@ -59,7 +83,7 @@ def slopes_that_correlate():
     return u[CLASS, 0] + u[CLASS, 1] * X
 
 
-def three_levels():
+def means_of_three_levels():
     region = pm.Normal("region", 0, pm.HalfNormal("sd_r", 1), shape=REGIONS)
     school = pm.Normal("school", region[REGION], pm.HalfNormal("sd_s", 1), shape=SCHOOLS)
     return pm.Normal("class", school[SCHOOL], sd(), shape=CLASSES)[CLASS]
@@ -72,7 +96,8 @@ def model_of(predictor):
 
 
 NESTED = [
-    centred, with_predictor, of_schools_not_centred, student, numbers_in_data, slopes, slopes_that_correlate,
+    by_class, with_predictor, slopes_of_both, slopes_one_by_one, scaled_by_class, numbers_in_data, mean_and_predictor,
+    student, mean_with_numbers_in_data, slopes_that_correlate,
 ]  # fmt: skip
 
 
@@ -83,17 +108,45 @@ def test_classes_and_schools_are_factors(predictor):
     assert np.array_equal(read.groups.of_rows(read.data.rows.arrays), [CLASS, CLASSES + SCHOOL[CLASS]])
 
 
-def test_each_of_three_levels_is_a_factor():
-    groups = read_groups(model_of(three_levels)).groups
+@pytest.mark.parametrize("predictor", [three_levels, means_of_three_levels], ids=lambda f: f.__name__)
+def test_each_of_three_levels_is_a_factor(predictor):
+    groups = read_groups(model_of(predictor)).groups
     assert groups.first.tolist() == [0, CLASSES, CLASSES + SCHOOLS, CLASSES + SCHOOLS + REGIONS]
 
 
+def of_data_alone():
+    return (effects("class", CLASSES) + pt.as_tensor(OF_CLASS[:SCHOOLS])[SCHOOL])[CLASS]
+
+
+def one_for_all_classes():
+    """One entry of a variable is added to the effects of all classes."""
+    return (effects("school", SCHOOLS)[np.array([2])] + effects("class", CLASSES))[CLASS]
+
+
+@pytest.mark.parametrize("predictor", [of_data_alone, one_for_all_classes], ids=lambda f: f.__name__)
+def test_sums_without_nested_effects_stay(predictor):
+    model = model_of(predictor)
+    assert nested_groups.with_nested_by_row(model) is model
+
+
+def test_schools_of_other_classes_are_refused(monkeypatch):
+    """A planted mistake: rows read the school of another class, and the density is not that of the model."""
+    right = nested_groups._by_row
+
+    def wrong(taken):
+        return right(taken._replace(numbers=pt.constant(taken.numbers.data[::-1].copy())))
+
+    monkeypatch.setattr(nested_groups, "_by_row", wrong)
+    with pytest.raises(GroupsNotFoundError, match="fails its check"):
+        read_groups(model_of(by_class))
+
+
 def test_a_class_without_a_school_is_refused():
-    with model_of(numbers_in_data):
-        step = pma.PenaltyMH(progressbar=False)
+    with model_of(mean_with_numbers_in_data):
+        step = pma.GroupMH(test=pma.Exact(), progressbar=False)
         pm.set_data({"class_": np.where(np.arange(N) == 5, CLASSES, CLASS)})
         with pytest.raises(ValueError, match=f"class has {CLASSES} entries along axis 0, .* class_ with numbers"):
-            pm.sample(2, tune=2, chains=1, step=step, progressbar=False, compute_convergence_checks=False)
+            step.start_chain(np.random.default_rng(1))
 
 
 def with_slopes_of_classes():
@@ -131,20 +184,20 @@ def positive():
 
 @pytest.mark.parametrize("predictor", [of_kinds, multiplied, positive], ids=lambda f: f.__name__)
 def test_other_effects_stay_as_they_are(predictor):
-    assert deviations.with_deviations(model_of(predictor)) is None
+    assert nested_groups.with_deviations(model_of(predictor)) is None
 
 
 def test_deviations_from_another_mean_are_refused(monkeypatch):
     """A planted mistake: deviations are from twice the effect of the school."""
-    right = deviations._split_mean
+    right = nested_groups._split_mean
 
     def wrong(model, rv):
         found = right(model, rv)
         return found and (found[0], 2 * found[1])
 
-    monkeypatch.setattr(deviations, "_split_mean", wrong)
+    monkeypatch.setattr(nested_groups, "_split_mean", wrong)
     with pytest.raises(GroupsNotFoundError, match="fails its check"):
-        read_groups(model_of(centred))
+        read_groups(model_of(mean_and_predictor))
 
 
 def exact_means(sd_s, sd_c, noise):
@@ -161,24 +214,18 @@ def exact_means(sd_s, sd_c, noise):
     return np.linalg.lstsq(design, outcome)[0]
 
 
+def nearly_known():
+    """Scales are moved, by little."""
+    school = pm.Normal("school", 0, 0.8, shape=SCHOOLS) * pt.exp(1e-3 * pm.Normal("other"))
+    return pm.Normal("class", school[SCHOOL], 0.5 * pt.exp(1e-3 * pm.Normal("log_sd")), shape=CLASSES)[CLASS]
+
+
 @pytest.mark.slow
 def test_draws_are_of_the_users_effects():
-    with pm.Model():
-        school = pm.Normal("school", 0, 0.8, shape=SCHOOLS)
-        # All but known: the scales are moved, by little.
-        sd_c = 0.5 * pt.exp(1e-3 * pm.Normal("log_sd"))
-        pm.Normal(
-            "y",
-            pm.Normal("class", (school * pt.exp(1e-3 * pm.Normal("other")))[SCHOOL], sd_c, shape=CLASSES)[CLASS],
-            1,
-            observed=Y,
-        )
-        step = pma.PenaltyMH(progressbar=False)
-        assert step.moves_groups
-        idata = pm.sample(
-            2_000, tune=300, step=step, chains=2, cores=1, random_seed=4, progressbar=False,
-            compute_convergence_checks=False,
-        )  # fmt: skip
+    model = model_of(nearly_known)
+    step = pma.PenaltyMH(model=model, progressbar=False)
+    assert step.moves_groups
+    idata = sampled(model, step, 2_000, tune=300)
     draws = np.concatenate([idata.posterior[name].to_numpy() for name in ("school", "class")], axis=-1)
     expected = exact_means(0.8, 0.5, 1.0)
     z = [mean_z(draws[..., k], expected[k]) for k in range(SCHOOLS + CLASSES)]
