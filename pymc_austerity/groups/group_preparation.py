@@ -23,7 +23,7 @@ from pymc_austerity.groups.group_shifts import find_shifts
 from pymc_austerity.groups.group_tails import GroupTails, find_tails
 from pymc_austerity.groups.nested_shifts import find_nested
 from pymc_austerity.groups.prepared_groups import PreparedGroups, rows_of_groups
-from pymc_austerity.groups.shared_steps import SharedSteps, find_shared_steps
+from pymc_austerity.groups.shared_steps import find_shared_steps
 from pymc_austerity.groups.turns import find_turns
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy import Expansion, check_order, remainder_sizes
@@ -59,7 +59,7 @@ def prepare_groups(search: GroupSearch) -> PreparedGroups:
     learnt = steering, steered.mean, steered.factor
     found = PreparedGroups(
         search.rows, search.order, start, places, expansion, *learnt, None, shifts, nested,
-        find_turns(expansion, model.groups.moves_together), _shared_steps(search, *learnt),
+        find_turns(expansion, model.groups.moves_together), find_shared_steps(search, *learnt),
         _find_tails(search, steering, steered.mean), None, None, "", passes, rough,
     )  # fmt: skip
     if not model.expands:
@@ -93,13 +93,6 @@ def _find_centre(search: GroupSearch) -> tuple[GroupCentre, GroupCentre, bool]:
         with suppress(GroupModeError, NoFactorError):
             return *find_means(search), True
     return centre, steered, left > _MUCH
-
-
-def _shared_steps(search: GroupSearch, e: GroupExpansion, mean: np.ndarray, factor: np.ndarray) -> SharedSteps:
-    def slope(theta: np.ndarray) -> np.ndarray:
-        return search.model.whole_slope(theta, search.data.others0, *search.data.fixed)[0]
-
-    return find_shared_steps(slope, lambda phi: search.at(phi, e)[0], mean, factor, e)
 
 
 def _find_tails(search: GroupSearch, e: GroupExpansion, mean: np.ndarray) -> GroupTails:

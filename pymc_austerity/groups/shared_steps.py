@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_austerity.groups.group_expansion import GroupExpansion
+from pymc_austerity.groups.group_search import GroupSearch
 
 #: Share of the carried moves that are made on the surrogate: where no tail is heavier than a normal one, and else.
 _STRAIGHT, _BENT = 0.05, 0.9
@@ -37,18 +38,12 @@ class SharedSteps(NamedTuple):
     coupled: np.ndarray  # bool (n,): whether the prior connects them with anything
 
 
-def find_shared_steps(
-    slope: Callable[[np.ndarray], np.ndarray],
-    marginal: Callable[[np.ndarray], float],
-    mean: np.ndarray,
-    factor: np.ndarray,
-    e: GroupExpansion,
-) -> SharedSteps:
-    """Find what is normal given the rest, and how the rest is moved.
+def find_shared_steps(search: GroupSearch, e: GroupExpansion, mean: np.ndarray, factor: np.ndarray) -> SharedSteps:
+    """Find what is normal given the rest, and how the rest is moved, from the normal approximation of φ."""
 
-    `slope` returns the gradient of the log prior at θ; `marginal` returns the logarithm of the surrogate's marginal
-    at φ; `mean`, `factor`, shapes (P,) and (P, P): normal approximation of φ.
-    """
+    def slope(theta: np.ndarray) -> np.ndarray:
+        return search.model.whole_slope(theta, search.data.others0, *search.data.fixed)[0]
+
     precision = np.linalg.inv(factor @ factor.T)
     unit = 1 / np.sqrt(np.diag(precision))
     columns = _columns_of_normal(slope, mean, unit, e)
@@ -57,7 +52,7 @@ def find_shared_steps(
     numbers, others = {place: r for r, place in enumerate(e.read)}, np.union1d(e.own, e.shared[normal])
     among = precision[np.ix_(sliced, sliced)]
     oblique = np.linalg.cholesky(np.linalg.inv(among)) * np.sqrt(max(1, sliced.size))
-    bent = any(_has_heavy_tail(marginal, mean, unit[p] * np.eye(mean.size)[p]) for p in sliced)
+    bent = any(_has_heavy_tail(lambda phi: search.at(phi, e)[0], mean, step) for step in np.diag(unit)[sliced])
     return SharedSteps(
         _BENT if bent else _STRAIGHT,
         sliced,

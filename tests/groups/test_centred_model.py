@@ -28,23 +28,12 @@ def cholesky():
     return pm.LKJCholeskyCov("chol", n=2, eta=2.0, sd_dist=sd, compute_corr=True)[0]
 
 
-def scaled():
-    return pm.Normal("mu"), pm.HalfNormal("tau"), pm.Normal("z", shape=G)
+def scaled(eta):
+    """Return what makes a predictor of a mean, a scale and effects that are not centred."""
+    return lambda: eta(pm.Normal("mu"), pm.HalfNormal("tau"), pm.Normal("z", shape=G))
 
 
-def deterministic():
-    mu, tau, z = scaled()
-    return pm.Deterministic("u", mu + z * tau)[GROUP]
-
-
-def indexed_first():
-    mu, tau, z = scaled()
-    return mu + tau * z[GROUP] + 0.3 * X
-
-
-def numbered_from_one():
-    mu, tau, z = scaled()
-    return (mu + tau * z)[pm.Data("g", GROUP + 1) - 1]
+DETERMINISTIC = scaled(lambda mu, tau, z: pm.Deterministic("u", mu + z * tau)[GROUP])
 
 
 def lengths_by_coordinates():
@@ -113,29 +102,8 @@ def scale_of_each_group():
     return (pm.Normal("z", shape=G) * local * pm.HalfNormal("tau"))[GROUP]
 
 
-def probability_of_group():
-    mu, tau, z = scaled()
-    return pm.math.invlogit(mu + tau * z)[GROUP]
-
-
-def scaled_after_covariate():
-    mu, tau, z = scaled()
-    return mu + X * tau * z[GROUP]
-
-
-def scaled_with_covariate():
-    mu, tau, z = scaled()
-    return mu + (z[GROUP] - 0.3 * X) * tau
-
-
-def scaled_memberships():
-    mu, tau, z = scaled()
+def memberships(mu, tau, z):
     return mu + tau * (WEIGHT * z[GROUP] + (1 - WEIGHT) * z[OTHER])
-
-
-def scaled_difference():
-    mu, tau, z = scaled()
-    return mu - tau * pm.math.exp(mu) * (z[GROUP] - z[OTHER]) / 2
 
 
 def scaled_sum_of_slopes():
@@ -178,16 +146,35 @@ def walk_by_its_law():
     return (pm.Normal("mu") + 3 * pm.RandomWalk("z", steps=G - 1, **laws))[GROUP]
 
 
-#: What is replaced, and parameters of a group.
+#: What is replaced, parameters of a group, and the predictor.
 SPELLINGS = {
-    walk_from_a_level: (["z"], 1), walk_by_its_law: (["z"], 1), deterministic: (["z"], 1), indexed_first: (["z"], 1),
-    numbered_from_one: (["z"], 1), lengths_by_coordinates: (["z"], 1), lkj: (["z"], 2), scales_of_columns: (["z"], 2),
-    second_axis: (["b"], 2), second_axis_by_parts: (["b"], 2), second_axis_sliced: (["b"], 2),
-    with_covariates: (["z"], 1), probability_of_group: (["z"], 1), scale_of_each_group: (["z"], 2),
-    correlated_by_hand: (["own", "z"], 2), correlated_in_reverse: (["own", "z"], 2),
-    sum_and_difference: (["a", "b"], 2), scaled_after_covariate: (["z"], 1), scaled_with_covariate: (["z"], 1),
-    scaled_memberships: (["z"], 1), scaled_difference: (["z"], 1), scaled_sum_of_slopes: (["slopes"], 2),
-    joined_to_zeros: (["z"], 2), softmax_of_joined: (["z"], 2), set_beside_zeros: (["z"], 2),
+    "walk from a level": (["z"], 1, walk_from_a_level),
+    "walk by its law": (["z"], 1, walk_by_its_law),
+    "deterministic": (["z"], 1, DETERMINISTIC),
+    "indexed first": (["z"], 1, scaled(lambda mu, tau, z: mu + tau * z[GROUP] + 0.3 * X)),
+    "numbered from one": (["z"], 1, scaled(lambda mu, tau, z: (mu + tau * z)[pm.Data("g", GROUP + 1) - 1])),
+    "lengths by coordinates": (["z"], 1, lengths_by_coordinates),
+    "lkj": (["z"], 2, lkj),
+    "scales of columns": (["z"], 2, scales_of_columns),
+    "second axis": (["b"], 2, second_axis),
+    "second axis by parts": (["b"], 2, second_axis_by_parts),
+    "second axis sliced": (["b"], 2, second_axis_sliced),
+    "with covariates": (["z"], 1, with_covariates),
+    "probability of a group": (["z"], 1, scaled(lambda mu, tau, z: pm.math.invlogit(mu + tau * z)[GROUP])),
+    "scale of each group": (["z"], 2, scale_of_each_group),
+    "correlated by hand": (["own", "z"], 2, correlated_by_hand),
+    "correlated in reverse": (["own", "z"], 2, correlated_in_reverse),
+    "sum and difference": (["a", "b"], 2, sum_and_difference),
+    "scaled after a covariate": (["z"], 1, scaled(lambda mu, tau, z: mu + X * tau * z[GROUP])),
+    "scaled with a covariate": (["z"], 1, scaled(lambda mu, tau, z: mu + (z[GROUP] - 0.3 * X) * tau)),
+    "scaled memberships": (["z"], 1, scaled(memberships)),
+    "scaled difference": (
+        ["z"], 1, scaled(lambda mu, tau, z: mu - tau * pm.math.exp(mu) * (z[GROUP] - z[OTHER]) / 2)
+    ),
+    "scaled sum of slopes": (["slopes"], 2, scaled_sum_of_slopes),
+    "joined to zeros": (["z"], 2, joined_to_zeros),
+    "softmax of joined": (["z"], 2, softmax_of_joined),
+    "set beside zeros": (["z"], 2, set_beside_zeros),
 }  # fmt: skip
 
 
@@ -197,10 +184,10 @@ def model_of(predictor):
     return model
 
 
-@pytest.mark.parametrize("predictor", SPELLINGS, ids=lambda f: f.__name__)
-def test_rows_read_effects_in_every_spelling(predictor):
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_rows_read_effects_in_every_spelling(name):
     """The density is checked while the model is made; here, that it is made, and that its groups are found."""
-    replaced, size = SPELLINGS[predictor]
+    replaced, size, predictor = SPELLINGS[name]
     read = read_groups(model_of(predictor))
     assert sorted(read.data.coordinates.replaced) == replaced
     assert (read.groups.first[1], read.groups.own.shape[1]) == (G, size)
@@ -242,7 +229,7 @@ def test_scale_that_is_lost_is_refused(monkeypatch):
 
     monkeypatch.setattr(scales_on_effects._Scaling, "_times", wrong)
     with pytest.raises(GroupsNotFoundError, match="fails its check"):
-        read_groups(model_of(lambda: scaled_memberships() + pm.HalfNormal("other") * pm.Normal("own", shape=G)[GROUP]))
+        read_groups(model_of(lambda: scaled(memberships)() + pm.HalfNormal("other") * pm.Normal("own", shape=G)[GROUP]))
 
 
 def entries_of_centred():
@@ -268,7 +255,7 @@ def groups_in_the_model_or_not():
 
 
 def test_whole_numbers_stay_what_they_are_beside_effects():
-    model = model_of(lambda: deterministic() + 0.1 * pm.Poisson("k", 3.0))
+    model = model_of(lambda: DETERMINISTIC() + 0.1 * pm.Poisson("k", 3.0))
     assert centred_model.centred_model(model).replaced == {"z": 0}
 
 

@@ -13,104 +13,58 @@ from pymc_austerity.groups import centred_model, change_of_variables, read_group
 N, D = 3_000, 6
 RNG = np.random.default_rng(11)
 X = RNG.normal(size=(N, D))
+SPARSE = ps.as_sparse_variable(scipy.sparse.csr_matrix(X))
 SLOPES = 0.4 * RNG.normal(size=D)
 LABELS = (RNG.random(N) < 1 / (1 + np.exp(-X @ SLOPES))).astype(int)
 LEVELS = 9
 GROUP, MEMBERS = RNG.integers(0, LEVELS, N), RNG.integers(0, LEVELS, (N, 3))
 
 
-def scaled(n=D):
-    return pm.HalfNormal("tau", 1), pm.Normal("z", 0, 1, shape=n)
+def scaled(shape, eta):
+    """Return what makes a predictor of effects that are not centred."""
+
+    def effects():
+        return eta(pm.HalfNormal("tau", 1, shape=shape[1:]), pm.Normal("z", 0, 1, shape=shape))
+
+    return effects
 
 
-def product():
-    tau, z = scaled()
-    return pm.math.dot(X, z * tau)
+def two_scales(tau, z):
+    return X @ pt.concatenate([tau * z, pm.HalfNormal("other") * pm.Normal("w", shape=D - 2)])
 
 
-def with_mean():
-    tau, z = scaled()
-    return X @ (pm.Normal("mu") + tau * z)
-
-
-def summed():
-    tau, z = scaled()
-    return (X * (tau * z)).sum(axis=1)
-
-
-def sparse():
-    tau, z = scaled()
-    return ps.structured_dot(ps.as_sparse_variable(scipy.sparse.csr_matrix(X)), (tau * z)[:, None])[:, 0]
-
-
-def two_scales():
-    first = pm.HalfNormal("tau") * pm.Normal("z", shape=2)
-    return X @ pt.concatenate([first, pm.HalfNormal("other") * pm.Normal("w", shape=D - 2)])
-
-
-def local_scales():
-    tau, z = scaled()
-    return X @ (z * pm.HalfCauchy("lam", 1, shape=D) * tau)
-
-
-def random_walk():
-    tau, z = scaled()
-    return X @ pt.cumsum(z * tau)
-
-
-def scaled_after_in_turn():
-    tau, z = scaled()
-    return 2 * pt.dot(X, z) * pm.HalfNormal("other") * tau
-
-
-def scaled_after_by_data():
-    pm.modelcontext(None).add_coord("column", range(D))
-    return (pm.Data("X", X) @ pm.Normal("z", dims="column")) * pm.Exponential("tau", 1)
-
-
-def divided_after():
-    return (X @ pm.Normal("z", shape=D)) / pt.sqrt(pm.Gamma("precision", 2, 1))
-
-
-def contrasts():
-    tau, z = scaled(LEVELS - 1)
-    return (tau * pt.dot(np.vstack([np.eye(LEVELS - 1), -np.ones(LEVELS - 1)]), z))[GROUP]
-
-
-def projected():
-    tau, z = scaled(LEVELS)
-    return (tau * pt.dot(np.eye(LEVELS) - 1 / LEVELS, z))[GROUP]
-
-
-def scaled_mean_of_members():
-    tau, z = scaled(LEVELS)
-    return tau * z[MEMBERS].mean(axis=1)
-
-
-def mean_taken_off():
-    tau, z = scaled(LEVELS)
-    return (tau * (z - z.mean()))[GROUP]
-
-
-def mean_taken_off_rows():
-    tau, z = scaled(LEVELS)
-    return pm.Normal("a") + tau * (z - pt.mean(z))[GROUP] * X[:, 0]
-
-
-def mean_taken_off_columns():
-    z = pm.Normal("z", shape=(LEVELS, 2))
-    b = pm.Normal("mu", shape=2) + pm.HalfNormal("tau", shape=2) * (z - z.mean(axis=0))
+def mean_of_columns_taken_off(tau, z):
+    b = pm.Normal("mu", shape=2) + tau * (z - z.mean(axis=0))
     return b[GROUP, 0] + b[GROUP, 1] * X[:, 0]
 
 
-def last_is_minus_the_others():
-    tau, z = scaled(LEVELS - 1)
-    return (tau * pt.concatenate([z, [-z.sum()]]))[GROUP]
-
-
-def reshaped():
-    b = pm.Normal("z", shape=2 * LEVELS).reshape((LEVELS, 2)) * pm.HalfNormal("tau", shape=2)
+def reshaped(tau, z):
+    b = tau * z.reshape((LEVELS, 2)) * pm.HalfNormal("other", shape=2)
     return b[GROUP, 0] + b[GROUP, 1] * X[:, 0]
+
+
+CONTRASTS = np.vstack([np.eye(LEVELS - 1), -np.ones(LEVELS - 1)])
+MEAN_TAKEN_OFF = scaled((LEVELS,), lambda tau, z: (tau * (z - z.mean()))[GROUP])
+TAKEN = {
+    "product": scaled((D,), lambda tau, z: pm.math.dot(X, z * tau)),
+    "with a mean": scaled((D,), lambda tau, z: X @ (pm.Normal("mu") + tau * z)),
+    "summed": scaled((D,), lambda tau, z: (X * (tau * z)).sum(axis=1)),
+    "sparse": scaled((D,), lambda tau, z: ps.structured_dot(SPARSE, (tau * z)[:, None])[:, 0]),
+    "two scales": scaled((2,), two_scales),
+    "local scales": scaled((D,), lambda tau, z: X @ (z * pm.HalfCauchy("lam", 1, shape=D) * tau)),
+    "random walk": scaled((D,), lambda tau, z: X @ pt.cumsum(z * tau)),
+    "scaled after": scaled((D,), lambda tau, z: 2 * pt.dot(X, z) * pm.HalfNormal("other") * tau),
+    "scaled after data": scaled((D,), lambda tau, z: (pm.Data("X", X) @ z) * tau),
+    "divided after": scaled((D,), lambda tau, z: (X @ z) / pt.sqrt(tau)),
+    "contrasts": scaled((LEVELS - 1,), lambda tau, z: (tau * pt.dot(CONTRASTS, z))[GROUP]),
+    "projected": scaled((LEVELS,), lambda tau, z: (tau * pt.dot(np.eye(LEVELS) - 1 / LEVELS, z))[GROUP]),
+    "mean of members": scaled((LEVELS,), lambda tau, z: tau * z[MEMBERS].mean(axis=1)),
+    "mean taken off": MEAN_TAKEN_OFF,
+    "mean taken off rows": scaled((LEVELS,), lambda tau, z: tau * (z - pt.mean(z))[GROUP] * X[:, 0]),
+    "mean of columns": scaled((LEVELS, 2), mean_of_columns_taken_off),
+    "minus the others": scaled((LEVELS - 1,), lambda tau, z: (tau * pt.concatenate([z, [-z.sum()]]))[GROUP]),
+    "reshaped": scaled((2 * LEVELS,), reshaped),
+}
 
 
 def model_of(effects):
@@ -119,27 +73,15 @@ def model_of(effects):
     return model
 
 
-TAKEN = [
-    product, with_mean, summed, sparse, two_scales, local_scales, random_walk, scaled_after_in_turn,
-    scaled_after_by_data, divided_after, contrasts, projected, scaled_mean_of_members, mean_taken_off,
-    mean_taken_off_rows, mean_taken_off_columns, last_is_minus_the_others, reshaped,
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("effects", TAKEN, ids=lambda effects: effects.__name__)
-def test_what_takes_the_place_of_z(effects):
+@pytest.mark.parametrize("name", TAKEN)
+def test_what_takes_the_place_of_z(name):
     """The density and the maps of the new model are checked by numbers when it is made."""
-    found = centred_model.centred_model(model_of(effects))
-    assert set(found.replaced) == ({"z", "w"} if effects is two_scales else {"z"})
+    found = centred_model.centred_model(model_of(TAKEN[name]))
+    assert set(found.replaced) == ({"z", "w"} if name == "two scales" else {"z"})
 
 
 def centred():
     return X @ pm.Normal("z", 0, pm.HalfNormal("tau"), shape=D)
-
-
-def read_twice():
-    tau, z = scaled()
-    return X @ (tau * z) + X[:, 0] * z[0]
 
 
 def correlated():
@@ -152,21 +94,20 @@ def curved():
     return X @ pt.tanh(pm.Normal("z", 0, pm.HalfNormal("tau"), shape=D))
 
 
-def scale_of_a_sum():
-    tau, z = scaled()
-    return tau * (X @ z + 1)
-
-
 def scales_of_levels():
     """Each level has a scale of its own, of which a mean over levels does not go together."""
     z = pm.Normal("z", shape=LEVELS)
     return (pm.HalfNormal("tau", shape=LEVELS) * (z - z.mean()))[GROUP]
 
 
-LEFT = [centred, read_twice, correlated, curved, scale_of_a_sum, scales_of_levels]
+LEFT = {
+    "centred": centred, "correlated": correlated, "curved": curved, "scales of levels": scales_of_levels,
+    "read twice": scaled((D,), lambda tau, z: X @ (tau * z) + X[:, 0] * z[0]),
+    "scale of a sum": scaled((D,), lambda tau, z: tau * (X @ z + 1)),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("effects", LEFT, ids=lambda effects: effects.__name__)
+@pytest.mark.parametrize("effects", LEFT.values(), ids=LEFT)
 def test_what_is_left_as_it_is(effects):
     assert centred_model.centred_model(model_of(effects)) is None
 
@@ -184,7 +125,7 @@ def behind_one_another():
 
 @pytest.mark.parametrize(
     ("effects", "remedy"),
-    [(mean_taken_off, "write pm.ZeroSumNormal"), (behind_one_another, "Write the parts as one variable")],
+    [(MEAN_TAKEN_OFF, "write pm.ZeroSumNormal"), (behind_one_another, "Write the parts as one variable")],
 )
 def test_effects_that_do_not_split_have_a_remedy(effects, remedy):
     with pytest.raises(pma.GroupsNotFoundError, match=remedy):
@@ -199,11 +140,11 @@ def test_a_wrong_jacobian_is_found(monkeypatch):
     inverse_by_ops = change_of_variables.inverse_by_ops
     monkeypatch.setattr(change_of_variables, "inverse_by_ops", without_jacobian)
     with pytest.raises(pma.GroupsNotFoundError, match="fails its check"):
-        centred_model.centred_model(model_of(product))
+        centred_model.centred_model(model_of(TAKEN["product"]))
 
 
 @pytest.mark.slow
 def test_a_logistic_regression_is_moved_by_its_columns(caplog):
-    with model_of(product):
+    with model_of(TAKEN["product"]):
         pma.PenaltyMH(progressbar=False)
     assert f"finds {D} coefficients of columns (z)" in caplog.text

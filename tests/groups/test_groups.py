@@ -194,6 +194,6 @@ def known_prior():
     pm.Normal("y", pm.Normal("u", 0, 1, shape=G)[INDEX] + pm.Normal("slope") * X, 1, observed=Y)
 
 
-@pytest.mark.parametrize("write", [centred, covariates_of_groups, slopes, correlated_and_few, known_prior])
+@pytest.mark.parametrize("write", [covariates_of_groups, known_prior])
 def test_a_known_prior_keeps_effects_apart(write):
     assert read(write)[0].pooled == (write is not known_prior)

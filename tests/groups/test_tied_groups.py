@@ -51,11 +51,6 @@ def walk():
     return pm.GaussianRandomWalk("x", sigma=sd, init_dist=pm.Normal.dist(0, 1), shape=T)[LEVEL]
 
 
-def scaled_walk():
-    sd = pm.math.exp(log_scale())
-    return 2 * pm.GaussianRandomWalk("x", sigma=sd / 2, init_dist=pm.Normal.dist(0, 0.5), shape=T)[LEVEL]
-
-
 def walk_by_potential():
     sd, x = pm.math.exp(log_scale()), pm.Flat("x", shape=T)
     pm.Potential("steps", pm.logp(pm.Normal.dist(0, sd), x[1:] - x[:-1]))
@@ -131,8 +126,7 @@ def of_walk_and_stores(sd, other):
 #: The predictor, the precision of what rows read given shared parameters, and the grids of these beside the log sd.
 RHO, SCALES = np.tanh(np.linspace(-5, 7, 91)), np.linspace(-6, 2.5, 60)
 CASES = {
-    "walk": (walk, of_walk, ()), "scaled walk": (scaled_walk, of_walk, ()),
-    "by potential": (walk_by_potential, of_walk, ()),
+    "walk": (walk, of_walk, ()), "by potential": (walk_by_potential, of_walk, ()),
     "by steps": (walk_by_steps, of_walk, ()), "AR(1)": (autoregression, of_autoregression, (RHO,)),
     "BYM": (regions_and_own, of_both, (SCALES,)), "MvNormal": (normal_over_groups, of_kernel, ()),
     "by its factor": (normal_by_factor, of_kernel, ()), "memberships": (memberships, of_levels, ()),
@@ -275,7 +269,7 @@ def precision_of(read, theta):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["scaled walk", "by potential", "by steps", "AR(1)", "MvNormal", "by its factor"])
+@pytest.mark.parametrize("name", ["walk", "by potential", "by steps", "AR(1)", "MvNormal", "by its factor"])
 def test_precision_is_that_of_the_prior(name):
     read = read_groups(model_of(name, outcomes(FLAT)))
     theta = RNG.normal(size=read.data.theta0.size) / 2

@@ -14,6 +14,7 @@ from pymc_austerity.groups import read_groups
 from pymc_austerity.groups.crossed_means import no_tangent
 from pymc_austerity.groups.elimination import eliminate, from_white, places_left, solve_joint, to_white
 from pymc_austerity.groups.group_expansion import GroupExpansion, no_scale
+from pymc_austerity.groups.map_jacobian import log_jacobian_of
 from pymc_austerity.groups.tied_prior import ties_together
 from pymc_austerity.groups.zero_sums import keep_sums, reflect, reflect_back, take_sums_off
 
@@ -274,3 +275,31 @@ def test_sums_of_a_table_read_otherwise_are_refused_with_what_is_taken():
         pm.Normal("y", pm.math.exp(u)[LEVEL, STORE], 1, observed=Y)
     with pytest.raises(pma.GroupsNotFoundError, match="where it has one axis or two.*another prior"):
         read_groups(model)
+
+
+STRETCHED = FREE.T * np.where(np.arange(T) == 7, 1 + 1e-5, 1.0)
+SLOPES = np.array([[0.3], [2.0]])
+
+
+@pytest.mark.parametrize("z", [RNG.normal(size=T - 1), RNG.normal(size=(2, T - 1))], ids=["vector", "table"])
+def test_jacobian_of_sums_is_that_of_a_matrix(z):
+    slopes = SLOPES[:, 0] if z.ndim == 2 else SLOPES[:1, 0]
+
+    def found(directions):
+        def to_effects(point):
+            return {"z": (point["z"] * (SLOPES if z.ndim == 2 else slopes)) @ directions + 0.2}
+
+        return log_jacobian_of(to_effects, {"z": 0}, {"z"}, {"z": z})
+
+    matrix = np.kron(np.diag(slopes), FREE)
+    assert found(FREE.T) == pytest.approx(np.linalg.slogdet(matrix.T @ matrix)[1] / 2)
+    assert np.isnan(found(STRETCHED))  # a planted mistake: one effect is stretched
+
+
+def test_rows_that_mix_are_no_isometry():
+    """Each row alone keeps its length, and both together do not."""
+
+    def to_effects(point):
+        return {"z": (np.array([[1.0, 1.0], [0.0, 0.0]]) @ point["z"]) @ FREE.T}
+
+    assert np.isnan(log_jacobian_of(to_effects, {"z": 0}, {"z"}, {"z": RNG.normal(size=(2, T - 1))}))
