@@ -17,34 +17,21 @@ TRUE = RNG.normal(size=(A, S))
 Y = TRUE[AGE, STATE] + RNG.normal(size=N)
 
 
-def centred():
-    return pm.Normal("z", pm.Normal("mu"), pm.HalfNormal("tau"), shape=(A, S))[AGE, STATE]
+def effects(shape=(A, S)):
+    return pm.Normal("mu") + pm.HalfNormal("tau") * pm.Normal("z", shape=shape)
 
 
-def not_centred():
-    return pm.Deterministic("u", pm.Normal("mu") + pm.HalfNormal("tau") * pm.Normal("z", shape=(A, S)))[AGE, STATE]
-
-
-def scaled_by_row():
-    return pm.Normal("mu") + pm.HalfNormal("tau") * pm.Normal("z", shape=(A, S))[AGE, STATE]
-
-
-def numbers_in_containers():
-    z = pm.Normal("z", shape=(A, S))
-    return (pm.Normal("mu") + pm.HalfNormal("tau") * z)[pm.Data("age", AGE), pm.Data("state", STATE)]
-
-
-def numbered_by_the_user():
-    age, state = pm.Data("age", AGE), pm.Data("state", STATE)
-    return (pm.Normal("mu") + pm.HalfNormal("tau") * pm.Normal("z", shape=A * S))[age * S + state]
-
-
-def scales_of_states():
-    return (pm.HalfNormal("tau", shape=S) * pm.Normal("z", shape=(A, S)))[AGE, STATE]
-
-
-def counted_from_the_end():
-    return pm.Normal("z", pm.Normal("mu"), pm.HalfNormal("tau"), shape=(A, S))[AGE - A, STATE]
+OF_CELLS = {
+    "centred": lambda: pm.Normal("z", pm.Normal("mu"), pm.HalfNormal("tau"), shape=(A, S))[AGE, STATE],
+    "named": lambda: pm.Deterministic("u", effects())[AGE, STATE],
+    "scaled by row": lambda: pm.Normal("mu") + pm.HalfNormal("tau") * pm.Normal("z", shape=(A, S))[AGE, STATE],
+    "in containers": lambda: effects()[pm.Data("age", AGE), pm.Data("state", STATE)],
+    "numbered by the user": lambda: effects(A * S)[pm.Data("age", AGE) * S + pm.Data("state", STATE)],
+}
+OTHERS = {
+    "scales of states": lambda: (pm.HalfNormal("tau", shape=S) * pm.Normal("z", shape=(A, S)))[AGE, STATE],
+    "counted from the end": lambda: effects()[AGE - A, STATE],
+}
 
 
 def model_of(predictor):
@@ -53,22 +40,19 @@ def model_of(predictor):
     return model
 
 
-OF_CELLS = [centred, not_centred, scaled_by_row, numbers_in_containers, numbered_by_the_user]
-
-
-@pytest.mark.parametrize("predictor", OF_CELLS, ids=lambda f: f.__name__)
-def test_each_cell_is_a_group(predictor):
+@pytest.mark.parametrize("name", OF_CELLS)
+def test_each_cell_is_a_group(name):
     """In every spelling, with the numbers of cells that NumPy gives them."""
-    read = read_groups(model_of(predictor))
+    read = read_groups(model_of(OF_CELLS[name]))
     assert read.groups.own.shape == (A * S, 1)
     of_rows = read.groups.of_rows(read.data.rows.arrays)
     assert np.array_equal(of_rows[0], np.ravel_multi_index((AGE, STATE), (A, S)))
 
 
-@pytest.mark.parametrize("predictor", [scales_of_states, counted_from_the_end], ids=lambda f: f.__name__)
-def test_other_tables_are_groups_by_their_first_axis(predictor):
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_tables_are_groups_by_their_first_axis(name):
     """Where cells have scales of their own, or are counted from the end."""
-    assert read_groups(model_of(predictor)).groups.own.shape == (A, S)
+    assert read_groups(model_of(OTHERS[name])).groups.own.shape == (A, S)
 
 
 def test_cells_numbered_along_the_wrong_axis_are_refused(monkeypatch):
@@ -76,13 +60,13 @@ def test_cells_numbered_along_the_wrong_axis_are_refused(monkeypatch):
     right = change_of_variables.number_of_cell
     monkeypatch.setattr(change_of_variables, "number_of_cell", lambda index, shape: right(index[::-1], shape[::-1]))
     with pytest.raises(GroupsNotFoundError, match="fails its check"):
-        read_groups(model_of(not_centred))
+        read_groups(model_of(OF_CELLS["named"]))
 
 
 @pytest.mark.slow
 def test_a_cell_that_does_not_exist_is_refused():
     """``pm.set_data`` brings a state of which the table has no column: PyMC would stop too."""
-    with model_of(numbers_in_containers):
+    with model_of(OF_CELLS["in containers"]):
         step = pma.GroupMH(test=pma.Exact(), progressbar=False)
         pm.set_data({"state": np.where(np.arange(N) == 0, S, STATE)})
         with pytest.raises(UnsupportedModelError, match=f"outside 0 to {S - 1}"):

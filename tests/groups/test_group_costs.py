@@ -8,19 +8,12 @@ from pymc_austerity.acceptance import NoisePenalty, ScalableSubsampling
 from pymc_austerity.groups.group_costs import GroupCosts, cheapest, choose_carried_rows, share_refreshed
 
 
-@pytest.mark.parametrize(("noise", "rest"), [(200.0, 5_000.0), (5_000.0, 5_000.0), (200.0, 100_000.0)])
+@pytest.mark.parametrize(("noise", "rest"), [(5_000.0, 5_000.0), (200.0, 100_000.0)])
 def test_no_other_number_of_rows_is_cheaper(noise, rest):
     n, cost = cheapest(noise, 10.0, 1e6, rest)
     others = np.geomspace(10, 1e6, 1_000)
     assert np.exp(cost) <= (1 + 1e-2) * ((rest + others) / (2 * ndtr(-np.sqrt(noise / others) / 2))).min()
     assert 10 < n < 1e6
-
-
-def test_more_noise_and_dearer_draws_ask_for_more_rows():
-    n = cheapest(200.0, 1.0, 1e6, 5_000.0)[0]
-    assert cheapest(2_000.0, 1.0, 1e6, 5_000.0)[0] > n
-    assert cheapest(200.0, 1.0, 1e6, 50_000.0)[0] > n
-    assert cheapest(0.0, 7.0, 1e6, 5_000.0)[0] == 7.0
 
 
 def test_rows_are_drawn_by_bounds_where_these_ask_for_few():

@@ -8,14 +8,13 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import MAX_Z
-from grouped import check_ratio, largest_z, law_of_normal_rows
+from grouped import largest_z, law_of_normal_rows
 
 import pymc_austerity as pma
 from pymc_austerity.groups import elimination
 from pymc_austerity.groups.group_conditional import whiten
 from pymc_austerity.groups.shared_move import adapt_shared
 from pymc_austerity.kernel import pack_generators
-from pymc_austerity.likelihood import with_blocks
 
 pytestmark = pytest.mark.slow
 
@@ -137,15 +136,6 @@ def test_carried_moves_keep_every_z_where_means_are_searched(searching, begins):
         assert np.median(changes) > 1e-4
     else:
         assert max(changes) < 1e-8
-
-
-def test_ratio_about_the_centre_has_densities_and_jacobian(decider, model):
-    by_pymc, start = model.compile_logp(mode="FAST_COMPILE"), model.initial_point()
-
-    def log_density(theta):
-        return by_pymc(with_blocks(start, theta, decider.model.likelihood.blocks))
-
-    check_ratio(decider, log_density, _run(decider, 400)[0], n=2, step=1e-5, allowed=1e-5)
 
 
 def test_draws_have_the_moments_of_the_posterior(decider, law):

@@ -12,7 +12,6 @@ from evidence import MAX_Z
 from grouped import largest_z, tuned_draws
 
 import pymc_austerity as pma
-from pymc_austerity.groups import elimination, factor
 from pymc_austerity.groups.turns import Turns, find_turns
 
 RNG, DRAWS, PLAYERS = np.random.default_rng(23), 6_000, 4
@@ -23,25 +22,23 @@ Y = np.concatenate([np.arange(n) < won for n, won in zip(GAMES, WON)]).astype(in
 LOG_SCALES, POINTS = np.linspace(-5, 3, 160), np.linspace(-6, 6, 241)
 
 
-def model_of(*, students=False):
+@pytest.fixture(scope="module")
+def decider():
+    """A prior that is not normal splits over groups all the same; so few that are normal would move together."""
     with pm.Model() as model:
         scale = pm.math.exp(pm.Normal("log_scale", -0.5, 0.7))
-        if students:
-            rating = pm.StudentT("rating", nu=4, mu=0, sigma=scale, shape=PLAYERS)
-        else:
-            rating = pm.Normal("rating", 0, scale, shape=PLAYERS)
+        rating = pm.StudentT("rating", nu=4, mu=0, sigma=scale, shape=PLAYERS)
         pm.Bernoulli("y", logit_p=rating[FIRST] - rating[(FIRST + 1) % PLAYERS], observed=Y)
-    return model
+    return pma.GroupMH(test=pma.Exact(), model=model, rng=1, progressbar=False).decider
 
 
-def law(*, students=False):
+def law():
     """Means and sds of the log scale and of the ratings."""
     gaps = np.subtract.outer(POINTS, POINTS)
     of_games = [np.exp(won * gaps - n * np.logaddexp(0, gaps)) for n, won in zip(GAMES, WON)]
     found = []
     for a in LOG_SCALES:
-        x = POINTS / np.exp(a)
-        prior = (1 + x**2 / 4) ** -2.5 if students else np.exp(-(x**2) / 2)
+        prior = (1 + (POINTS / np.exp(a)) ** 2 / 4) ** -2.5
         links = [prior[:, None] * of for of in of_games]  # from each player to the next
         around = [np.linalg.multi_dot([*links[k:], *links[:k]]).diagonal() for k in range(PLAYERS)]
         found.append(np.exp(-PLAYERS * a - ((a + 0.5) / 0.7) ** 2 / 2) * np.array(around))
@@ -52,21 +49,8 @@ def law(*, students=False):
     return means, np.sqrt(np.r_[scales @ LOG_SCALES**2, players @ POINTS**2] - means**2)
 
 
-def decider_of(model):
-    """A step that refreshes groups by turns, as it does where there are too many to move together."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(elimination, "MOST_LEFT", 0)
-        patch.setattr(factor, "MOST_LEFT", 0)
-        return pma.GroupMH(test=pma.Exact(), model=model, rng=1, progressbar=False).decider
-
-
-@pytest.fixture(scope="module")
-def centred():
-    return decider_of(model_of())
-
-
-def test_players_who_meet_have_different_turns(centred):
-    found = centred.prepared.turns
+def test_players_who_meet_have_different_turns(decider):
+    found = decider.prepared.turns
     assert [found.groups[a:b].tolist() for a, b in pairwise(found.start)] == [[0, 2], [1, 3]]
 
 
@@ -94,22 +78,14 @@ def test_turns_are_a_colouring():
 
 
 @pytest.mark.slow
-def test_draws_have_the_law_of_the_grid(centred):
-    assert largest_z(tuned_draws(centred, DRAWS).T, law()) < MAX_Z
+def test_draws_have_the_law_of_the_grid(decider):
+    assert largest_z(tuned_draws(decider, DRAWS).T, law()) < MAX_Z
 
 
 @pytest.mark.slow
-def test_ratings_with_heavier_tails_have_their_law():
-    """A prior that is not normal splits over groups all the same; so few that are normal would move together."""
-    decider = pma.GroupMH(test=pma.Exact(), model=model_of(students=True), rng=1, progressbar=False).decider
-    assert decider.prepared.turns.start.size == 3
-    assert largest_z(tuned_draws(decider, DRAWS).T, law(students=True)) < MAX_Z
-
-
-@pytest.mark.slow
-def test_all_players_at_once_are_seen(centred):
+def test_all_players_at_once_are_seen(decider):
     """The planted mistake: players who meet decide at once, each on what the other was."""
     at_once = Turns(np.array([0, PLAYERS]), np.arange(PLAYERS))
-    data = centred.data()._replace(turns=at_once, n_refreshed=np.array([PLAYERS]))
-    state = centred.new_state()._replace(next=np.zeros(1, np.int64))
-    assert largest_z(tuned_draws(centred, 4 * DRAWS, data, state).T, law()) > 2 * MAX_Z
+    data = decider.data()._replace(turns=at_once, n_refreshed=np.array([PLAYERS]))
+    state = decider.new_state()._replace(next=np.zeros(1, np.int64))
+    assert largest_z(tuned_draws(decider, 4 * DRAWS, data, state).T, law()) > 2 * MAX_Z

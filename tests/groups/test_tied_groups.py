@@ -123,18 +123,17 @@ def of_walk_and_stores(sd, other):
     return whole
 
 
-#: The predictor, the precision of what rows read given shared parameters, and the grids of these beside the log sd.
-RHO, SCALES = np.tanh(np.linspace(-5, 7, 91)), np.linspace(-6, 2.5, 60)
+#: The predictor, and the precision of what rows read given the scales.
 CASES = {
-    "walk": (walk, of_walk, ()), "by potential": (walk_by_potential, of_walk, ()),
-    "by steps": (walk_by_steps, of_walk, ()), "AR(1)": (autoregression, of_autoregression, (RHO,)),
-    "BYM": (regions_and_own, of_both, (SCALES,)), "MvNormal": (normal_over_groups, of_kernel, ()),
-    "by its factor": (normal_by_factor, of_kernel, ()), "memberships": (memberships, of_levels, ()),
-    "walk and stores": (walk_and_stores, of_walk_and_stores, (SCALES,)),
+    "walk": (walk, of_walk), "by potential": (walk_by_potential, of_walk), "by steps": (walk_by_steps, of_walk),
+    "AR(1)": (autoregression, of_autoregression), "BYM": (regions_and_own, of_both),
+    "MvNormal": (normal_over_groups, of_kernel), "by its factor": (normal_by_factor, of_kernel),
+    "memberships": (memberships, of_levels), "walk and stores": (walk_and_stores, of_walk_and_stores),
 }  # fmt: skip
-#: One of each structure; that other spellings are read as these is seen in their precision.
-SAMPLED = ("AR(1)", "BYM", "memberships", "walk and stores")
-SHARED = {"AR(1)": "rho", "BYM": "log_own", "walk and stores": "log_store"}
+#: One of each structure, with scales beside the log sd; that other spellings are read as these is seen in their
+#: precision.
+SAMPLED = {"BYM": ["log_own"], "memberships": [], "walk and stores": ["log_store"]}
+SCALES = np.linspace(-6, 2.5, 60)
 #: What rows read of the levels.
 LEVELS, MEMBERS = np.eye(T)[LEVEL], (1 - WEIGHT)[:, None] * np.eye(T)[LEVEL] + WEIGHT[:, None] * np.eye(T)[OTHER]
 
@@ -151,16 +150,14 @@ def model_of(name, y):
 
 def law(name, y):
     """Means and sds of the log sd, of other shared parameters, and of what the rows read."""
-    _, precision_at, more = CASES[name]
+    precision_at, n_scales = CASES[name][1], 1 + len(SAMPLED.get(name, []))
     stores = np.eye(15)[STORE] if name == "walk and stores" else np.empty((N, 0))
     design = np.column_stack([MEMBERS if name == "memberships" else LEVELS, stores])
 
     def prior(a, *others):
-        given = [o if grid is RHO else np.exp(o) for o, grid in zip(others, more)]
-        of_others = (np.log(1 - o**2) if grid is RHO else -((o + 1) ** 2) / 2 for o, grid in zip(others, more))
-        return sum(of_others, -((a + 1) ** 2) / 2), precision_at(np.exp(a), *given)
+        return -sum((x + 1) ** 2 for x in (a, *others)) / 2, precision_at(*np.exp([a, *others]))
 
-    return law_of_normal_rows(design, y, [SCALES, *more], prior, np.eye(design.shape[1]))
+    return law_of_normal_rows(design, y, [SCALES] * n_scales, prior, np.eye(design.shape[1]))
 
 
 def run(decider, carried=None, tied=None, n=DRAWS):
@@ -186,10 +183,8 @@ def run(decider, carried=None, tied=None, n=DRAWS):
 
 def columns(name, decider, draws):
     """The same quantities as in `law`, of draws."""
-    blocks = {b.name.split("_interval__")[0]: draws[:, b.start : b.stop] for b in decider.model.likelihood.blocks}
-    if name == "AR(1)":
-        blocks["rho"] = 2 / (1 + np.exp(-blocks["rho"])) - 1
-    shared = [blocks["log_sd"], *([blocks[SHARED[name]]] if name in SHARED else [])]
+    blocks = {b.name: draws[:, b.start : b.stop] for b in decider.model.likelihood.blocks}
+    shared = [blocks["log_sd"], *(blocks[of] for of in SAMPLED.get(name, []))]
     return np.column_stack([*shared, blocks["x"], *([blocks["store"]] if name == "walk and stores" else [])]).T
 
 

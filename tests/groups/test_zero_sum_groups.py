@@ -131,7 +131,7 @@ def test_law_given_sums_is_that_of_the_normal_law():
     rows[(of != first[:, None]) & (of != second[:, None])] = 0.0
     sums = np.zeros((n, 3))
     sums[0 : 2 * n_first : 2, 0] = sums[1 : 2 * n_first : 2, 1] = sums[2 * n_first + 1 :: 2, 2] = 1.0
-    log_dets = []
+    units, log_dets = np.eye(n).reshape(n, n_groups, size), []
     for ridge in (0.5, 3.0):
         precision = rows.T @ rows + ridge * np.eye(n)
         own = np.arange(n).reshape(-1, size)
@@ -145,27 +145,22 @@ def test_law_given_sums_is_that_of_the_normal_law():
         expected = mean.ravel() - gain @ sums.T @ mean.ravel()
         normals, of_sums = cached(take_sums_off)(mean, factor, left, 1.0, e)
         assert mean.ravel() == pytest.approx(expected)
-        columns = []
-        for unit in np.eye(n).reshape(n, n_groups, size):
-            z = unit.copy()
-            cached(reflect_back)(z, normals, e)
-            cached(from_white)(z, factor, left, 1.0, e)
-            columns.append(z.flatten())
-            again = cached(to_white)(z, factor, left, 1.0, e)
+        found = {}
+        for name, by in (("right", normals), ("planted", np.zeros_like(normals))):
+            columns = units.copy()
+            for z in columns:
+                cached(reflect_back)(z, by, e)
+                cached(from_white)(z, factor, left, 1.0, e)
+            found[name] = columns.reshape(n, n)
+        assert found["right"].T @ found["right"] == pytest.approx(given, abs=1e-12)
+        assert np.abs(found["planted"].T @ found["planted"] - given).max() > 1e-3
+        for unit, z in zip(units, found["right"].reshape(units.shape)):
+            again = cached(to_white)(z.copy(), factor, left, 1.0, e)
             cached(reflect)(again, normals, e)
             assert again == pytest.approx(unit if z.any() else np.zeros_like(unit), abs=1e-9)
-        assert np.transpose(columns) @ columns == pytest.approx(given, abs=1e-12)
         b = rng.normal(size=(n_groups, size))
         solved = cached(keep_sums)(cached(solve_joint)(b, factor, left, 1.0, e), factor, left, normals, 1.0, e)
         assert solved.ravel() == pytest.approx(given @ b.ravel(), abs=1e-9)
-        z = np.zeros_like(normals)
-        columns = []
-        for unit in np.eye(n).reshape(n, n_groups, size):
-            other = unit.copy()
-            cached(reflect_back)(other, z, e)
-            cached(from_white)(other, factor, left, 1.0, e)
-            columns.append(other.ravel())
-        assert np.abs(np.transpose(columns) @ columns - given).max() > 1e-3
         plane = np.linalg.svd(sums.T)[2][3:]
         log_dets.append(
             np.linalg.slogdet(covariance)[1] / 2 - of_sums - np.linalg.slogdet(plane @ given @ plane.T)[1] / 2
@@ -174,7 +169,7 @@ def test_law_given_sums_is_that_of_the_normal_law():
 
 
 def check_points(model):
-    """A point of the model goes to effects that sum to zero, and comes back; return what is read."""
+    """A point of the model goes to effects that sum to zero, and comes back; return the groups."""
     read, point = read_groups(model), {k: RNG.normal(size=v.shape) for k, v in model.initial_point().items()}
     theta = read.data.coordinates.theta(point)
     assert not any(read.groups.tied)

@@ -168,11 +168,7 @@ def test_variables_left_out():
 
 
 def test_a_discrete_variable():
-    def write():
-        _effects()
-        pm.Bernoulli("switch", 0.5)
-
-    assert "is discrete" in _refusal(write)
+    assert "is discrete" in _refusal(lambda: [_effects(), pm.Bernoulli("switch", 0.5)])
 
 
 def test_too_much_that_is_shared():

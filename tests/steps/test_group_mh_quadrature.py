@@ -78,15 +78,3 @@ def test_correlated_effects_have_the_law_of_the_posterior(correlated):
 
 def test_a_prior_of_the_correlation_that_counts_twice_is_seen(correlated):
     assert correlated_z(correlated, 4.0) > MAX_Z
-
-
-def test_a_chain_starts_where_there_is_density(correlated):
-    model, step = correlated
-    with model:
-        pm.set_data({"outcome": 0.1 * Y, "weight": 0.0})
-    step.start_chain(np.random.default_rng(0))  # learns from these
-    assert np.sqrt(np.diag(step.decider.prepared.factor @ step.decider.prepared.factor.T)).max() > 2
-    log_prior = step.decider.model.density.log_prior
-    for seed in range(30):
-        theta = step.decider.start(np.random.default_rng(seed))
-        assert np.isfinite(log_prior(theta, step.decider.others, *step.decider.fixed)[0])
