@@ -217,18 +217,17 @@ def _affine(
     effects: Variable, read: Variable, index: Index | None, axis: int, sources: Sequence[Variable]
 ) -> list[EffectsRead]:
     """Return the effects with each variable that they are affine in."""
-    found = []
-    for source in sources:
-        if _adds_entries(source, effects):
-            continue
-        try:
-            require_affine(effects, [source])
-        except NotImplementedError:
-            continue
-        source_axis = axis_entering(effects, 0, source)
-        if source_axis is not None:
-            found.append(EffectsRead(effects, read, index, axis, source, source_axis))
-    return found
+    affine = [source for source in sources if not _adds_entries(source, effects) and is_affine(effects, [source])]
+    axes = {source: axis_entering(effects, 0, source) for source in affine}
+    return [EffectsRead(effects, read, index, axis, *of) for of in axes.items() if of[1] is not None]
+
+
+def is_affine(graph: Variable, variables: Sequence[Variable]) -> bool:
+    """Whether a graph is known to be affine in some variables."""
+    with suppress(NotImplementedError):
+        require_affine(graph, variables)
+        return True
+    return False
 
 
 def _by_ops(

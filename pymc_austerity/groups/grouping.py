@@ -17,13 +17,13 @@ from pytensor.graph.traversal import ancestors, apply_ancestors
 from pytensor.scalar import Mul
 from pytensor.tensor.math import Dot
 
+from pymc_austerity.groups.effects_read import is_affine
 from pymc_austerity.groups.elimination import places_left
 from pymc_austerity.groups.factor import GROUPS_FIRST, Factor, GroupsNotFoundError, IndexArrays, prove_factor
 from pymc_austerity.groups.group_index import index_of
 from pymc_austerity.groups.scaled_columns import are_columns, find_columns
 from pymc_austerity.groups.tied_prior import MOST_TIED, Ties, ties_together
 from pymc_austerity.likelihood import Block, ModelData
-from pymc_austerity.likelihood.affine import require_affine
 from pymc_austerity.likelihood.model_graph import array_of
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
@@ -253,7 +253,7 @@ def _refuse_products(model: Model, rows: Sequence[Variable], found: Sequence[Fac
         for a, b in permutations(range(len(found)), 2):
             by = any(own[a] & read and not own[b] & read for read in above)
             times = [side for side, read in zip(node.inputs, above) if own[b] & read]
-            if by and times and (node.outputs[0].type.ndim > 1 or _is_affine(times[0], sorted(own[b], key=str))):
+            if by and times and (node.outputs[0].type.ndim > 1 or is_affine(times[0], sorted(own[b], key=str))):
                 raise ProductOfEffectsError(
                     f"Rows read the product of {', '.join(found[a].names)} and {', '.join(found[b].names)}, effects "
                     "of two factors. Such a posterior has several modes, or, where a prior fixes the signs, one that "
@@ -261,11 +261,3 @@ def _refuse_products(model: Model, rows: Sequence[Variable], found: Sequence[Fac
                     "all the same. Where one of them is a scale for each kind of group, write (tau[kind] * z)[g], with "
                     "a kind for each group."
                 )
-
-
-def _is_affine(graph: Variable, variables: Sequence[Variable]) -> bool:
-    try:
-        require_affine(graph, variables)
-    except NotImplementedError:
-        return False
-    return True

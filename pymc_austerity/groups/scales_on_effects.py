@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import reduce
 from itertools import permutations
 from operator import mul
@@ -27,9 +26,8 @@ from pytensor.tensor.subtensor import AdvancedSubtensor
 from pytensor.tensor.variable import TensorConstant
 
 from pymc_austerity.compat import replace_parts
-from pymc_austerity.groups.effects_read import axis_entering
+from pymc_austerity.groups.effects_read import axis_entering, is_affine
 from pymc_austerity.groups.inverse_by_ops import by_invertible, nodes_between, takes_beside
-from pymc_austerity.likelihood.affine import require_affine
 from pymc_austerity.likelihood.derived_model import derived_model, replacing
 from pymc_austerity.likelihood.model_graph import is_product
 
@@ -101,11 +99,8 @@ class _Scaling:
         if source is None or len(read) > 1 or not source.type.ndim or self._model.rvs_to_transforms[source] is not None:
             return None
         graph = _without_lengths(graph, source)
-        with suppress(NotImplementedError):
-            require_affine(graph, [source])
-            adds = takes_beside(source, graph, Add, Sub, Join, MakeVector)
-            return source if self._mixes(source, graph) and not adds else None
-        return None
+        mixes = is_affine(graph, [source]) and self._mixes(source, graph)
+        return source if mixes and not takes_beside(source, graph, Add, Sub, Join, MakeVector) else None
 
     def _mixes(self, source: Variable, graph: Variable) -> bool:
         """Whether entries of a graph are sums over those of its source, other than of the effects that a row reads."""
