@@ -46,7 +46,7 @@ def test_groups_of_tied_factors_are_left_as_they_are():
     assert (find_tails(log_law, np.array([0, 1, 0]), 1).number == -1).all()
 
 
-def test_a_law_without_a_density_at_the_centre_is_proposed_about_it():
+def test_laws_without_a_density_in_the_middle_are_fitted():
     found = find_tails(lambda k, x: np.array([np.nan, -np.inf]), np.array([1, 1]), 1)
     assert np.isfinite([found.middle, found.width, found.bend]).all()
 

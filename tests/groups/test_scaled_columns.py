@@ -112,7 +112,7 @@ def test_other_coefficients_are_shared_parameters(write):
         read_groups(model_of(write))
 
 
-def test_effects_that_multiply_coefficients_are_moved_without_them():
+def test_effects_that_multiply_coefficients_move_without_them():
     assert read_groups(model_of(times_another)).groups.names == ("v",)
 
 

@@ -253,7 +253,7 @@ def test_prior_of_thousands_of_effects_splits():
     assert groups.tied == (False,)
 
 
-def test_many_sums_of_few_cells_are_groups_with_their_own_coordinates():
+def test_many_sums_of_few_cells_keep_their_own_coordinates():
     """A table of more sums than entries in each has its rows as groups."""
     with pm.Model() as model:
         u = pm.ZeroSumNormal("u", scale(), shape=(T, 2))
@@ -263,7 +263,7 @@ def test_many_sums_of_few_cells_are_groups_with_their_own_coordinates():
     assert len(groups.zero_sums) == 0
 
 
-def test_sums_of_a_table_read_otherwise_are_refused_with_what_is_taken():
+def test_sums_of_a_table_read_otherwise_are_refused():
     """The message does not advise the distribution that the user has written."""
     with pm.Model() as model:
         u = pm.ZeroSumNormal("u", scale(), shape=(T, STORES), n_zerosum_axes=2)
