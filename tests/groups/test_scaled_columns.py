@@ -1,6 +1,5 @@
 """Coefficients of columns with scales that are estimated, moved as one group: ridge, horseshoe, HSGP, beside groups."""
 
-from contextlib import suppress
 from itertools import product
 
 import numpy as np
@@ -230,13 +229,16 @@ def test_waves_that_are_not_taken_for_zero_are_rounded_off(monkeypatch):
     assert float(idata.sample_stats["log_ratio"].min()) < -1e6
 
 
-@pytest.mark.slow
 def test_a_search_that_ends_as_it_begins_is_stuck(monkeypatch):
     """Another one: a first step to where the surrogate has no density ends the search for its mode."""
+    search = search_of(waves())
+
+    def least_width():
+        return 1 / np.linalg.norm(np.linalg.inv(group_mode.find_group_centre(search).factor), axis=0).max()
+
+    assert least_width() > 0.02
     monkeypatch.setattr(group_mode, "_NEARER", (1.0,))
-    with suppress(GroupModeError):
-        factor = group_mode.find_group_centre(search_of(waves())).factor
-        assert 1 / np.sqrt(np.diag(np.linalg.inv(factor @ factor.T)).max()) < 0.004
+    assert least_width() < 0.004
 
 
 def test_nearly_collinear_columns_beside_groups_find_their_mode(monkeypatch):
