@@ -121,7 +121,8 @@ def limited_step(
 ) -> tuple[np.ndarray, float, float]:
     """Return the steps of all groups within a radius, the length of the longest, and the share that φ goes along with.
 
-    Lengths are in units of a first step.  Groups that their prior ties to each other make a part of their step
+    Lengths are in units of a first step.  A step that is too long is shortened as a whole, as the parameters of a group
+    may be nearly collinear.  Groups that their prior ties to each other make a part of their step
     together, which such a prior allows.  Where there are columns, φ and all groups make the same part of theirs, as
     they follow each other: it is as long as what it changes for a row.
     """
@@ -136,7 +137,8 @@ def limited_step(
     precision[tied] = np.einsum("gkk->gk", expansion.precision)[tied]
     sds = 1 / np.sqrt(np.where(precision > 0, precision, 1.0))
     unit = sds * _first_reach(sds)
-    step = np.clip(wanted, -radius * unit, radius * unit)
+    longest = (np.abs(wanted) / unit).max(axis=1, keepdims=True)
+    step = wanted * np.minimum(1.0, radius / np.maximum(longest, radius))
     step[tied] = wanted[tied] * min(1.0, radius / (np.abs(wanted) / unit)[tied].max(initial=radius))
     return step, float((np.abs(step) / unit).max()), 1.0
 

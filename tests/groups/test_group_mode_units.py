@@ -1,6 +1,7 @@
 """The centre of groups: the mode of what they share, in any unit of the outcome and at any scale of the rows."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -8,7 +9,7 @@ import pytest
 from grouped import search_of
 from scipy.optimize import minimize
 
-from pymc_austerity.groups.group_mode import find_group_centre
+from pymc_austerity.groups.group_mode import find_group_centre, limited_step
 from pymc_austerity.groups.group_search import GroupSearch
 from pymc_austerity.likelihood import read_model
 
@@ -108,3 +109,13 @@ def test_the_scale_of_normal_rows_goes_to_its_mode_at_once():
     sds = np.sqrt((found.factor**2).sum(axis=1))
     np.testing.assert_allclose(found.mean, mode, atol=0.05 * sds.min())
     assert found.passes < 8
+
+
+def test_a_long_step_of_a_group_keeps_its_direction():
+    """Entry by entry the step of nearly collinear coefficients was turned, and a search took twice as many passes."""
+    wanted, factor = np.array([[9.0, -6.0], [0.2, 0.1]]), np.array([np.eye(2)] * 2)
+    none = SimpleNamespace(at=np.zeros(0, np.int64))
+    expansion = SimpleNamespace(first=np.array([0, 2]), ties=none, precision=factor)
+    step, length, _ = limited_step(wanted, factor, expansion, 3.0, 100)
+    np.testing.assert_allclose(step, [[3.0, -2.0], [0.2, 0.1]])
+    assert length == 3.0
