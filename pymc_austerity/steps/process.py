@@ -93,12 +93,13 @@ def stopped_chain(
             "where the posterior is near normal; where it is not, use PenaltyMH, which needs no bound."
         )
     else:
-        what = "log prior" if outcome.status == BAD_PRIOR else f"log-likelihood of {row} {outcome.row}"
+        of_row = f"The log-likelihood of {row} {outcome.row} is not finite"
+        what = "The log prior is not finite" if outcome.status == BAD_PRIOR else of_row
         message = (
-            f"The {what} is not finite at the current point {dict(point)} (values in the unconstrained space). Either "
-            "the chain starts where the model has no density (see initvals= of pm.sample), or the point was accepted "
-            "by batches without that row: the model gives some rows probability zero near its posterior. Widen the "
-            "likelihood (a heavier tail, a bounded link function) or sample with pm.NUTS, which reads every row."
+            f"{what} at the current point {dict(point)} (values in the unconstrained space). Either the chain starts "
+            "where the model has no density (see initvals= of pm.sample), or the point was accepted by batches without "
+            "that row: the model gives some rows probability zero near its posterior. Widen the likelihood (a heavier "
+            "tail, a bounded link function) or sample with pm.NUTS, which reads every row."
         )
     if n_steps == 0 or not (run_has_draws() or in_worker()):  # as in ChainStopped
         raise SamplingError(message)

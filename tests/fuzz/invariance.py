@@ -48,23 +48,29 @@ class Hierarchy:
         return float(self._prior(theta, *data.fixed) + self._rows(theta, *data.fixed, *data.rows.arrays))
 
     def by_pymc(self, theta):
-        """By PyMC, with the Jacobian of the effects that rows read by what the user wrote, by differences."""
-        point = self.read.data.coordinates.point(self._start, theta)
+        """By PyMC, with the Jacobian of the user's variables by the step's, by differences.
+
+        It is affine in effects, so that differences of any size are exact, and not in a covariance.
+        """
+        coordinates = self.read.data.coordinates
+        point = coordinates.point(self._start, theta)
         log_density = float(self._pymc(*[point[v.name] for v in self.model.value_vars]))
-        places = [
-            k for b in self.read.data.coordinates.blocks if b.name in self.read.data.coordinates.replaced
-            for k in range(b.start, b.stop)
-        ]  # fmt: skip
-        if not places:
-            return log_density
+        covariances = [b.name for b in coordinates.blocks if b.name.endswith("cholesky-cov-packed__")]
+        changed = [(coordinates.replaced, 1.0), *(([name], 1e-5) for name in covariances if coordinates.to_effects)]
+        return log_density + sum(self._log_jacobian(theta, *of) for of in changed)
+
+    def _log_jacobian(self, theta, names, length):
+        """Of some variables alone: of effects given the covariance that they have, and of that by itself."""
+        coordinates = self.read.data.coordinates
+        places = [k for b in coordinates.blocks if b.name in names for k in range(b.start, b.stop)]
 
         def written(at):
-            found = self.read.data.coordinates.point(self._start, at)
-            return np.concatenate([np.ravel(found[name]) for name in self.read.data.coordinates.replaced])
+            found = coordinates.point(self._start, at)
+            return np.concatenate([np.ravel(found[name]) for name in names])
 
-        steps = np.eye(theta.size)[places]  # the map is affine in them: differences of any size are exact
-        jacobian = np.stack([(written(theta + e) - written(theta - e)) / 2 for e in steps])
-        return log_density + np.linalg.slogdet(jacobian)[1]
+        steps = length * np.eye(theta.size)[places]
+        jacobian = [(written(theta + e) - written(theta - e)) / (2 * length) for e in steps]
+        return np.linalg.slogdet(np.stack(jacobian))[1] if places else 0.0
 
 
 def check_read(hierarchy):

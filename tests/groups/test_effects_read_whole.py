@@ -109,7 +109,8 @@ LEFT = {
 
 @pytest.mark.parametrize("effects", LEFT.values(), ids=LEFT)
 def test_what_is_left_as_it_is(effects):
-    assert centred_model.centred_model(model_of(effects)) is None
+    found = centred_model.centred_model(model_of(effects))
+    assert found is None or not found.replaced  # the covariance alone has other coordinates
 
 
 def test_a_mean_of_levels_that_is_not_their_sum_is_refused(monkeypatch):
