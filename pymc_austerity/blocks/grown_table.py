@@ -27,8 +27,7 @@ class GrownTable(BlockTable):
 
     def each(self, work: Work, advance: Callable[[int], None] = no_op) -> Iterator[Any]:
         """Yield what is known of the first rows, and what is learnt from each part of the new ones."""
-        yield self.known.of_first(work)
-        advance(self.known.n)
+        yield from self.known.of_first(work, advance)
         yield from super().each(work, advance)
 
     def samples(self, wanted: Sequence[np.ndarray | None]) -> list[Rows]:

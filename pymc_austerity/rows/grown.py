@@ -25,10 +25,11 @@ class Known(NamedTuple):
     about: tuple[np.ndarray, ...]
     result: Any
 
-    def of_first(self, work: Work) -> Any:
-        """Return what a pass learns from the first rows."""
+    def of_first(self, work: Work, advance: Callable[[int], None]) -> Iterator[Any]:
+        """Yield what a pass learns from the first rows."""
         require_same(work.about, self.about)
-        return self.result
+        yield self.result
+        advance(self.n)
 
 
 def require_same(about: Sequence[np.ndarray], known: Sequence[np.ndarray]) -> None:
@@ -57,8 +58,7 @@ class GrownRows(Rows):
 
     def each(self, work: Work, advance: Callable[[int], None] = no_op) -> Iterator[Any]:
         """Yield what is known of the first rows, and what is learnt from the new."""
-        yield self.known.of_first(work)
-        advance(self.known.n)
+        yield from self.known.of_first(work, advance)
         yield work(self.new, advance=advance)
 
     def weighed(self, sizes_of: Work, floor: float, advance: Callable[[int], None] = no_op) -> AliasTable:
