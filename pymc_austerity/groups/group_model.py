@@ -59,15 +59,20 @@ class GroupModel:
 
     @cached_property
     def row_scale(self) -> RowScale | None:
-        """How the rows read their scale, where the expansion then leaves nothing of them."""
-        return find_row_scale(self.likelihood, self.groups.read.tolist()) if self.expands else None
+        """How the rows read their scale, where an expansion that holds at every scale leaves nothing of them."""
+        return find_row_scale(self.likelihood, self.groups.read.tolist())
+
+    @property
+    def leaves_nothing(self) -> bool:
+        """Whether the test sees nothing of any row."""
+        return self.expands and self.row_scale is not None
 
     @cached_property
     def seen(self) -> Density:
         """The rows as the test sees them: remainders, with their known sum, or as they are."""
         if not self.expands:
             return self.density
-        if self.row_scale is not None:
+        if self.leaves_nothing:
             return replace(self.density, both_sides=nothing_of_rows, known_sum=grouped_sum)
         options = numba_options(self.compile_kwargs)
         return replace(compile_remainder_density(self.density, self.likelihood, 2, **options), known_sum=grouped_sum)
@@ -90,7 +95,7 @@ class GroupModel:
     @cached_property
     def linked_seen(self) -> LinkedDensity:
         """What is `seen`, for code that is compiled for all models."""
-        if self.row_scale is not None:
+        if self.leaves_nothing:
             return replace(self.linked, both_sides=nothing_of_linked_rows, known_sum=grouped_sum)
         return self.seen.linked(self.likelihood) if self.expands else self.linked
 
