@@ -163,7 +163,7 @@ TERMS = (product, product, elementwise, elementwise, interaction, hinge, smooth,
 TIES = (
     "{0} - {0}.mean()", "pt.cumsum({0}) / n", "{0} / pt.sqrt(1 + ({0} ** 2).mean())", "pt.sort({0})",
     "{0} + pt.concatenate([[0.0], {0}[:-1]])", "pt.special.softmax({0}) + {0}", "{0} - pt.roll({0}, 1)",
-    "{0} / {0}.shape[0]", "{0} - {0}.max()", "{0}[::-1] + {0}",
+    "{0} / {0}.shape[0]", "{0} - {0}.max()", "{0} + pt.cumsum({0}[::-1]) / n",
 )  # fmt: skip
 
 

@@ -65,11 +65,19 @@ def lag_of_data():
     return model
 
 
+def mirrored():
+    with pm.Model() as model:
+        mu = of_columns()
+        pm.Normal("y", mu + mu[::-1], 1, observed=TIME)
+    return model
+
+
 TAKEN = {
     "marks": lambda: survival(straight), "columns": lambda: survival(of_columns),
     "groups": lambda: survival(of_groups), "numbers": lambda: survival(straight, OBSERVED, CENSORED),
     "slices": lambda: survival(straight, slice(0, 300), slice(300, None)), "a sum": summed,
     "other entries": other_entries, "without missing": without_missing, "lag of data": lag_of_data,
+    "mirrored": mirrored,
 }  # fmt: skip
 
 
