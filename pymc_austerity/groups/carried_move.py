@@ -81,7 +81,7 @@ def _carried_by(
             return Outcome(theta, BAD_PRIOR, False, 0, 0, np.nan, np.nan, -1, False, np.nan), about_centre
         offset = there.log_prior - prior + log_q_ratio + there.conditional.log_det - conditional.log_det
         offset += known_sum(there.theta, data.others, e) - known_sum(theta, data.others, e)
-        if not np.isfinite(offset):
+        if np.isnan(offset) or offset == -np.inf:
             return Outcome(theta, DECIDED, False, 0, 0, -np.inf, 0.0, -1, False, np.nan), about_centre
         d = decide(there.theta, theta, offset, noise, data, generators)
         if d.accepted:

@@ -22,6 +22,9 @@ from pymc_austerity.likelihood.linked_functions import log_prior_at
 
 #: What keeps a precision positive where neither rows nor prior say anything about a group.
 _RIDGE = 1e-8
+#: Standard deviations that the mean of an effect may be from zero: 64 bits hold no more than sixteen digits of an effect,
+#: and beyond this fewer than three of its distance from the mean.
+_TOLD_APART = 1e13
 
 
 class Conditional(NamedTuple):
@@ -115,6 +118,8 @@ def condition(links, theta, others, fixed, e):  # type: ignore[no-untyped-def]
     for g in range(n_groups):
         for k in range(sizes[g]):
             mean[g, k] += at[own[g, k]]
+            if np.abs(mean[g, k]) * factor[g, k, k] > _TOLD_APART:
+                log_det = -np.inf
     return Conditional(mean, alone, factor, log_det, left, normals)
 
 

@@ -112,6 +112,23 @@ def test_the_scale_of_normal_rows_goes_to_its_mode_at_once(expands):
     assert found.passes < 8
 
 
+def test_a_scale_below_what_numbers_hold_is_impossible():
+    """There effects could not be told from their mean: rounding gave a scale of e⁻⁵⁰ a density above all others."""
+    rng = np.random.default_rng(7)
+    with pm.Model() as model:
+        effect = pm.Normal("effect", pm.Normal("mean", 0, 2), pm.HalfNormal("scale", 1), shape=300)
+        p = pm.math.sigmoid(effect)
+        pm.ZeroInflatedBinomial("rows", psi=0.6, n=8, p=p, observed=rng.binomial(8, 0.4 * rng.integers(0, 2, 300)))
+    search = search_of(model, expands=True)
+    expansion = search.expand(search.data.theta0)
+
+    def marginal(log_scale):
+        return search.at(np.array([-0.4, log_scale]), expansion)[0]
+
+    assert marginal(-20.0) - marginal(-28.0) == pytest.approx(8.0, abs=1e-3)
+    assert [marginal(low) for low in (-40.0, -60.0, -120.0, -300.0)] == [-np.inf] * 4
+
+
 def test_a_long_step_of_a_group_keeps_its_direction():
     """Entry by entry the step of nearly collinear coefficients was turned, and a search took twice as many passes."""
     wanted, factor = np.array([[9.0, -6.0], [0.2, 0.1]]), np.array([np.eye(2)] * 2)
