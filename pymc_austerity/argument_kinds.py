@@ -23,6 +23,19 @@ def check_arguments(caller: str, given: Mapping[str, Any], annotations: Mapping[
         raise error(f"{caller}: {name}={short(value)} must be {wanted}.")
 
 
+def with_whole_numbers(given: Mapping[str, Any], annotations: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments with whole numbers that were given as 1e6, or in a type of NumPy, as an int where one is wanted.
+
+    Others would reach what counts with them, where a float is no length, and an int8 overflows.
+    """
+    whole = {}
+    for name, value in given.items():
+        kinds = _alternatives(annotations.get(name, object))
+        wanted = "int" in kinds and "float" not in kinds and is_whole(value, -np.inf)
+        whole[name] = int(value) if wanted else value
+    return whole
+
+
 def is_whole(value: Any, least: float) -> bool:
     """Return whether a value is a whole number of at least so much."""
     return is_number(value) and float(value).is_integer() and value >= least

@@ -13,7 +13,7 @@ from pymc.model import Model, modelcontext
 from pymc.util import get_random_generator
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.argument_kinds import check_arguments, is_short, short
+from pymc_austerity.argument_kinds import check_arguments, is_short, short, with_whole_numbers
 
 P = ParamSpec("P")
 Returned = TypeVar("Returned")
@@ -90,7 +90,9 @@ def takes(**kinds: Any) -> Callable[[Callable[P, Returned]], Callable[P, Returne
             for name, kind in kinds.items():
                 if name in given and given[name] is not parameters[name].default and not isinstance(given[name], kind):
                     raise TypeError(f"{caller}: {name}={short(given[name])} must be a {kind.__name__}.")
-            return function(*args, **kwargs)
+            call = described.bind(*args, **kwargs)
+            call.arguments.update(with_whole_numbers(call.arguments, annotations))
+            return function(*call.args, **call.kwargs)
 
         return checked
 

@@ -162,3 +162,15 @@ def test_words(function, arguments, message, made):
     valid = {key: made.get(value, value) if isinstance(value, str) else value for key, value in arguments.items()}
     with pytest.raises((TypeError, ValueError), match=re.escape(message)):
         getattr(pma, function)(**valid)
+
+
+@pytest.mark.filterwarnings("ignore:The standard error may say too little")
+@pytest.mark.parametrize("of", [float, np.float64, np.int8])
+def test_whole_numbers_of_any_type_are_taken(of):
+    """Those of NumPy would overflow, and a float is the length of no array."""
+    expected, given = (pma.hoeffding_serfling(**{**INEQUALITY, "n_rows": n}) for n in (100, of(100)))
+    np.testing.assert_array_equal(given, expected)
+    table = pma.risk_over_time(X.reshape(2, 250, 1), np.negative, [0.0], 1.0, n_times=of(7))
+    assert len(table) == 7
+    assert type(pma.Blocks({"x": X}, pool=of(100)).pool) is int
+    assert pma.debias(**{**VALID["debias"], "replications": of(3)}).sizes["replication"] == 3

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
+from functools import wraps
 from inspect import signature
 from typing import Any
 
@@ -13,7 +15,7 @@ from pymc.model import Model
 from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import WithSamplingState
 
-from pymc_austerity.argument_kinds import check_arguments
+from pymc_austerity.argument_kinds import check_arguments, with_whole_numbers
 from pymc_austerity.compat import ChainSetup
 from pymc_austerity.diagnostics.same_data import DATA_DIGEST, MODEL_DIGEST
 from pymc_austerity.likelihood import ModelData
@@ -37,6 +39,12 @@ class CheckedStep(ChainSetup, BlockedStep):
     known_data: ModelData | None  # None in a process that samples
     _thread: int | None = None  # that of the chain
     _replaced: frozenset[int | None] = frozenset()  # threads whose chains were replaced by one that another began
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Let a step have as an int what was given as a whole number of another type."""
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = _of_whole_numbers(cls.__init__)  # type: ignore[method-assign]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Check model, variables, and names of arguments."""
@@ -134,3 +142,13 @@ class CheckedStep(ChainSetup, BlockedStep):
 
     def _make_progressbar_update_functions(self) -> Any:
         return (progress_fields,)
+
+
+def _of_whole_numbers(init: Callable[..., None]) -> Callable[..., None]:
+    annotations = {name: p.annotation for name, p in signature(init).parameters.items()}
+
+    @wraps(init)
+    def converted(self: CheckedStep, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **with_whole_numbers(kwargs, annotations))
+
+    return converted

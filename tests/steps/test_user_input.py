@@ -121,3 +121,10 @@ def test_every_argument_is_described(step):
 def test_centre_of_an_expansion():
     with pytest.raises(ValueError, match=r"Taylor\(centre=\) has 'scale', which is no unconstrained .* mean scale_log"):
         pma.PenaltyMH(model=MODEL, proxy=pma.Taylor(centre={"scale": 1.0}))
+
+
+@pytest.mark.parametrize("of", [float, np.float64, np.uint8])
+def test_whole_numbers_of_any_type_are_taken(of):
+    step = pma.MinibatchMH(model=MODEL, batch_size=of(40), thin=of(2), proxy=None, tune=False, progressbar=False)
+    assert type(step.test.batch_size) is int
+    assert step.thin == 2
