@@ -11,7 +11,7 @@ from pymc.model import Model
 from pymc_austerity.acceptance import Reads
 from pymc_austerity.diagnostics.balance import Relaxations, SpotCheck
 from pymc_austerity.diagnostics.built_steps import sample_of_rows
-from pymc_austerity.diagnostics.convergence import Mixing, chains_of, entries_of_theta, relaxation_of
+from pymc_austerity.diagnostics.convergence import FEWEST_DRAWS, Mixing, chains_of, entries_of_theta, relaxation_of
 from pymc_austerity.diagnostics.density_on_rows import density_of
 from pymc_austerity.diagnostics.drawn_states import drawn_states, test_of_chain
 from pymc_austerity.diagnostics.judged_decisions import OnAllRows, judge_batches, judge_exact_decisions
@@ -71,6 +71,8 @@ class ChecksOfDecisions:
         """Look at everything."""
         check, stats = self.allowance.check, self.stats
         findings = check(["chains"], lambda: [chains_of(self.mixing)])
+        if self.mixing.values.shape[1] < FEWEST_DRAWS:  # nor do they show whether a chain moves
+            return report_of(findings, 0.0, self.table)
         findings += check(["acceptance"], lambda: [judge_acceptance(float(stats["accepted"].mean()))])
         findings += check(["movement", "location", "scale"], self._place)
         if self.is_exact:

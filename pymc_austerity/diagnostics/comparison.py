@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from scipy import special
 
 from pymc_austerity.diagnostics.comparison_table import Comparison
-from pymc_austerity.diagnostics.convergence import effective_draws, standard_errors
+from pymc_austerity.diagnostics.convergence import FEWEST_DRAWS, effective_draws, standard_errors
 from pymc_austerity.diagnostics.results import (
     SamplingResult,
     check_labels,
@@ -78,7 +79,7 @@ def compare(
             effective sizes have on average when they agree.
         ``differs``
             Those of ``mean``, ``sd`` and ``distribution`` that differ by more than Monte Carlo error,
-            separated by commas; empty where none does.
+            separated by commas; empty where none does. ``not finite`` where a draw of either run is NaN or infinite.
         ``correlation``
             Of the draws with those of the reference in the same place: near zero, unless the runs share random numbers.
             NaN where they have no draws in the same places.
@@ -136,6 +137,12 @@ def compare(
             "the runs agree; 0.01 is the default."
         )
     names = comparable_variables(results, reference, var_names)
+    for run, idata in results.items():
+        if (n_draws := posterior_variables(idata, names).sizes["draw"]) < FEWEST_DRAWS:
+            raise ValueError(
+                f"results: the chains of {run!r} have {n_draws} draws, and Monte Carlo errors are defined for at least "
+                f"{FEWEST_DRAWS}. Sample longer."
+            )
     check_same_data(results, reference)
     summaries = {run: _summary(idata, names) for run, idata in results.items()}
     expected = summaries[reference]
@@ -155,7 +162,7 @@ def compare(
         table["sd_ratio_mcse"] = np.hypot(summary["mcse_sd"], table["sd_ratio"] * expected["mcse_sd"]) / expected["sd"]
         size = summary["size"] * expected["size"] / (summary["size"] + expected["size"])
         size = size.where(np.isfinite(size), np.fmin(summary["size"], expected["size"]))
-        paired = Paired(*(posterior_variables(results[name], names) for name in (run, reference)))
+        paired = Paired(*(_numbers(results[name], names) for name in (run, reference)))
         table["correlation"] = np.nan if run == reference else paired.correlation
         if run != reference and paired.share_random_numbers:
             sharing[run] = paired.whole
@@ -173,6 +180,7 @@ def compare(
             ", ".join(label for label, yes in zip(("mean", "sd", "distribution"), each) if yes)
             for each in zip(mean_differs, sd_differs, ks_differs)
         ]
+        table["differs"] = table["differs"].where(summary["finite"] & expected["finite"], "not finite")
         if run == reference:
             table[["shift", "shift_mcse", "sd_ratio", "sd_ratio_mcse", "ks", "ks_mcse"]] = np.nan
             table["differs"] = ""
@@ -190,8 +198,7 @@ def compare(
 
 def _summary(idata: SamplingResult, names: Sequence[str]) -> pd.DataFrame:
     """Return moments, their Monte Carlo errors and effective sizes, a row a parameter."""
-    draws = posterior_variables(idata, names)
-    sample = ("chain", "draw")
+    draws, sample = _numbers(idata, names), ("chain", "draw")
     sd = draws.std(sample)
     squared_deviation = (draws - draws.mean(sample)) ** 2
     columns = {
@@ -205,7 +212,14 @@ def _summary(idata: SamplingResult, names: Sequence[str]) -> pd.DataFrame:
         "ess_median": effective_draws(draws, method="quantile", prob=0.5),
     }
     summary = pd.DataFrame({name: labelled(values) for name, values in columns.items()})
+    summary["finite"] = labelled(draws.notnull().all(sample)) > 0
     # Draws of a chain that alternates may be worth more than their number for a mean, not for a distribution.
     effective = summary["ess_median"].fillna(summary["ess"]).clip(upper=draws.sizes["chain"] * draws.sizes["draw"])
     summary["size"] = effective.where(summary["sd"] > 0, np.inf)
     return summary
+
+
+def _numbers(idata: SamplingResult, names: Sequence[str]) -> xr.Dataset:
+    """Return draws with NaN for those that are infinite."""
+    draws = posterior_variables(idata, names)
+    return draws.where(np.isfinite(draws))

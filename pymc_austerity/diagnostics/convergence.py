@@ -15,12 +15,14 @@ import xarray as xr
 from pymc.model import Model
 
 from pymc_austerity.diagnostics.results import SamplingResult, as_dataset, by_entry, labels_of, posterior_variables
-from pymc_austerity.diagnostics.verdicts import Finding, judge_chains
+from pymc_austerity.diagnostics.verdicts import DO_NOT_TRUST, NOT_KNOWN, Finding, judge_chains
 from pymc_austerity.kernel import Parts
 from pymc_austerity.likelihood import Block, ModelData
 
 #: ArviZ takes a millisecond for an entry: of more entries the slowest so many, as chunks of the chains show them.
 _MOST_ENTRIES, _CHUNKS = 300, 8
+#: Chains of fewer draws have no R-hat, no effective sizes and no Monte Carlo errors.
+FEWEST_DRAWS = 4
 
 
 def effective_draws(draws: xr.Dataset, **options: Any) -> xr.Dataset:
@@ -145,6 +147,13 @@ def chains_of(mixing: Mixing) -> Finding:
     n_chains = mixing.values.shape[0]
     if n_chains == 1:
         return judge_chains(np.nan, np.nan, 1)
+    if not np.isfinite(mixing.values).all():
+        broken = [mixing.labels[k] for k in np.flatnonzero(~np.isfinite(mixing.values).all(axis=(0, 1)))]
+        reason = f"Draws of {', '.join(broken[:5])} are not finite."
+        return Finding("chains", DO_NOT_TRUST, np.nan, reason, "Look where they come from: no step draws such values.")
+    if (n_draws := mixing.values.shape[1]) < FEWEST_DRAWS:
+        reason = f"R-hat is defined for chains of at least {FEWEST_DRAWS} draws, and these have {n_draws}."
+        return Finding("chains", NOT_KNOWN, np.nan, reason, "Sample longer, for 100 effective draws a chain.")
     # A parameter that never moved has no R-hat; a NaN must not hide behind the maximum of the others.
     ess = np.concatenate([mixing.bulk, mixing.tail])
     return judge_chains(float(mixing.r_hat.max()), float(np.nanmin(ess)), n_chains)

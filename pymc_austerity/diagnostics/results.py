@@ -58,6 +58,7 @@ def posterior_variables(idata: SamplingResult, var_names: Sequence[str] | None =
         raise ValueError(
             "idata: it has no posterior group, so there are no draws to describe. Pass what pm.sample returned."
         )
+    require_draws(idata)
     available = [str(name) for name in draws.data_vars]
     missing = sorted(set(var_names or ()) - set(available))
     if missing:
@@ -65,6 +66,12 @@ def posterior_variables(idata: SamplingResult, var_names: Sequence[str] | None =
             f"var_names: {missing} not in the posterior. {did_you_mean(str(missing[0]), sorted(available))}"
         )
     return draws[list(var_names or _without_rows(idata, draws) or available)].astype(float)
+
+
+def require_draws(idata: SamplingResult) -> None:
+    """Refuse a run whose chains have no draws."""
+    if not group(idata, "posterior").sizes.get("draw", 1):
+        raise ValueError("idata: its posterior has no draws. Pass a run with draws=1 or more, or another selection.")
 
 
 def _without_rows(idata: SamplingResult, draws: xr.Dataset) -> list[str]:

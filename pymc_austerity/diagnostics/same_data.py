@@ -11,7 +11,7 @@ from pymc.model import Model
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 
-from pymc_austerity.diagnostics.results import SamplingResult, group
+from pymc_austerity.diagnostics.results import SamplingResult, group, require_draws
 from pymc_austerity.likelihood.model_arrays import arrays_of_model
 from pymc_austerity.likelihood.model_graph import array_of
 from pymc_austerity.user_input import shown
@@ -31,6 +31,7 @@ def check_draws_of(model: Model, idata: SamplingResult, blocks: int | None = Non
             f"idata: it holds draws of {held[:5]}, and the model has none of these, but {free[:5]}. Pass the model of "
             "the run."
         )
+    require_draws(idata)
     found, known_model, known_data = (
         arrays_of_model(model).key,
         *(recorded(idata, d) for d in (MODEL_DIGEST, DATA_DIGEST)),
@@ -40,14 +41,16 @@ def check_draws_of(model: Model, idata: SamplingResult, blocks: int | None = Non
             "idata: these draws were made with other rows than those of the step or of data=, which were read in "
             "another order, or have changed. They are of another posterior. Pass the step of the run, or its data=."
         )
-    if known_data not in (None, found.data) and not is_elsewhere(known_data):
-        differ = _unlike(_arrays(idata), _arrays_of(model))
+    of_another_model = known_model not in (None, found.model) and _version(idata) == pm.__version__
+    differ = _unlike(_arrays(idata), _arrays_of(model))
+    of_other_data = known_data not in (None, found.data) and not is_elsewhere(known_data)
+    if of_other_data and (differ or not of_another_model):  # another model may hold the same data in other arrays
         named = f": {', '.join(differ)}" if differ else ", in arrays that idata does not keep"
         raise ValueError(
-            f"idata: these draws were made with other data than the model has now{named}. A verdict would be on "
+            f"idata: these draws were made with other data than the model has now{named}. They are of "
             "another posterior. Pass the run that was made with these data, or set the data back by pm.set_data."
         )
-    if known_model not in (None, found.model) and _version(idata) == pm.__version__:
+    if of_another_model:
         raise ValueError(
             "idata: these draws were made with another model: its variables, their laws or a constant among their "
             "parameters differ. Pass the model of the run."
@@ -117,7 +120,7 @@ def recorded(idata: SamplingResult, name: str) -> int | None:
     if found.size > 1:
         what = "models" if name == MODEL_DIGEST else "data"
         raise ValueError(f"idata: it holds draws that were made with {found.size} different {what}. Pass one run.")
-    return int(found[0])
+    return int(found[0]) if found.size else None
 
 
 def _version(idata: SamplingResult) -> str | None:

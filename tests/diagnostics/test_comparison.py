@@ -130,6 +130,21 @@ def test_a_stuck_chain_is_flagged_and_a_constant_is_not(sampling_result):
     assert differs[("constant", "stuck")] == ""
 
 
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_draws_that_are_no_numbers_are_flagged(compared, wrong):
+    draws = independent(1, 2)
+    draws[0, 3, 1] = wrong
+    assert list(of(compared(draws, independent(2, 2)), "differs")) == ["", "not finite"]
+    assert list(of(compared(independent(2, 2), draws), "differs")) == ["", "not finite"]
+
+
+@pytest.mark.filterwarnings("ignore:Found chain dimension")
+@pytest.mark.parametrize(("n_draws", "words"), [(3, "the chains of 'ours' have 3 draws"), (0, "has no draws")])
+def test_too_few_draws_are_not_compared(compared, n_draws, words):
+    with pytest.raises(ValueError, match=words):
+        compared(independent(1)[:, :n_draws], independent(2))
+
+
 def test_rows_per_draw_of_counting_steps_and_of_nuts(sampling_result):
     x, y = {"x": independent(14)[..., 0]}, {"y": np.zeros(500)}
     counts = {"NUTS": ("n_steps", 7), "ours": ("n_rows", 40), "other": ("accept", 1)}

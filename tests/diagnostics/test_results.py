@@ -84,6 +84,8 @@ def test_errors_say_what_is_missing(idata, sampling_result):
         number_of_rows(idata)
     with pytest.raises(ValueError, match="no n_rows"):
         rows_per_draw(idata)
+    with pytest.raises(ValueError, match="idata: its posterior has no draws"):
+        posterior_variables(idata.isel(draw=[]))
 
 
 def test_comparable_variables_are_those_of_every_run(sampling_result, draws):

@@ -1,5 +1,7 @@
 """A verdict ends in its time, keeps what is known when it is stopped, and takes no passes where decisions are exact."""
 
+import re
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -7,7 +9,7 @@ import pytest
 import pymc_austerity as pma
 from pymc_austerity.diagnostics import checks_of_decisions, convergence, time_allowance
 from pymc_austerity.diagnostics.balance import SpotCheck
-from pymc_austerity.diagnostics.convergence import Mixing
+from pymc_austerity.diagnostics.convergence import Mixing, chains_of
 from pymc_austerity.diagnostics.time_allowance import Allowance, seconds_of_verdict
 from pymc_austerity.diagnostics.verdicts import NOT_KNOWN, TRUST, judge_acceptance
 
@@ -168,3 +170,20 @@ def test_of_many_parameters_the_slowest_are_looked_at(sampling_result):
     assert {17, 400, 900} <= set(found.slowest)
     assert list(found.never_moved) == [900]
     assert found.slowest[np.nanargmax(found.r_hat)] in (17, 400)
+
+
+@pytest.mark.parametrize(
+    ("n_draws", "wrong", "verdict", "words"),
+    [
+        (3, 0.0, "not known", "R-hat is defined for chains of at least 4 draws, and these have 3"),
+        (50, np.nan, "do not trust", r"Draws of x\[1\] are not finite"),
+    ],
+)
+def test_chains_without_r_hat_are_told_apart(sampling_result, n_draws, wrong, verdict, words):
+    x = np.random.default_rng(1).normal(size=(2, n_draws, 2))
+    x[1, 2, 1] += wrong
+    with pm.Model() as model:
+        pm.Normal("x", shape=2)
+    found = chains_of(Mixing(sampling_result({"x": x}), model))
+    assert found.verdict == verdict
+    assert re.match(words, found.reason)

@@ -94,7 +94,7 @@ def test_a_verdict_on_draws_of_other_data_is_refused(with_other_data):
 
 
 def test_a_verdict_on_draws_of_another_model_is_refused(contained):
-    _, step, idata = contained
+    model, step, idata = contained
     with pm.Model() as other:
         pm.Normal("o", pm.Normal("centre"), 1, observed=np.zeros(300))
     with pytest.raises(ValueError, match=r"it holds draws of \['b'\], and the model has .* \['centre'\]"):
@@ -104,6 +104,14 @@ def test_a_verdict_on_draws_of_another_model_is_refused(contained):
         pm.Bernoulli("o", logit_p=pm.Normal("b", 0, 2) * data[0], observed=data[1])
     with pytest.raises(ValueError, match="made with another model"):
         pma.reliability(idata, other, step=step)
+    x, y = rows(1)
+    with pm.Model() as other:  # the same data, in other arrays
+        pm.Normal("o", pm.Normal("b", shape=2)[0] * x, 1, observed=y)
+    with pytest.raises(ValueError, match="made with another model"):
+        pma.reliability(idata, other)
+    with pytest.raises(ValueError, match="idata: its posterior has no draws"):
+        pma.reliability(idata.isel(draw=[]), model, step=step)
+    assert list(pma.reliability(idata.isel(draw=[0]), model, step=step).checks["verdict"]) == ["not known"]
 
 
 def test_runs_on_other_data_are_not_compared(contained):
