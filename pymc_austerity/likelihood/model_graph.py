@@ -39,9 +39,14 @@ def variables_in(graphs: Sequence[Variable], stop: Iterable[Variable] = ()) -> l
 
 def array_of(leaf: Variable) -> np.ndarray:
     """Return the array behind a constant or a shared variable, without a copy; refuse a file that became shorter."""
-    array = leaf.get_value(borrow=True) if isinstance(leaf, SharedVariable) else leaf.data
+    array = leaf.get_value(borrow=True) if isinstance(leaf, SharedVariable) else _data_of(leaf)
     require_whole((array,))
     return array
+
+
+def _data_of(constant: Constant) -> Any:
+    """Return what a constant holds; of an np.matrix, which has two axes in whatever is taken of it, the array."""
+    return np.asarray(constant.data) if isinstance(constant.data, np.matrix) else constant.data
 
 
 def is_array_leaf(var: Variable) -> bool:
@@ -52,7 +57,7 @@ def is_array_leaf(var: Variable) -> bool:
 def value_of_constants(var: Variable) -> Any:
     """Return what a constant holds, or the value of what is computed from constants alone, and None of others."""
     if isinstance(var, Constant):
-        return var.data
+        return _data_of(var)
     roots = [v for v in ancestors([var]) if v.owner is None]
     return var.eval(mode=BY_NUMPY) if all(isinstance(v, Constant) for v in roots) else None
 

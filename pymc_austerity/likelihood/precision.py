@@ -7,7 +7,6 @@ stay as they are, and a batch is converted when it is read.
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pytensor.tensor as pt
 from pytensor import scalar
 from pytensor.graph.basic import Apply, Constant, Variable
@@ -49,7 +48,8 @@ def _leaf(var: Variable) -> Variable:
     if not _is_low(var):
         return var
     if isinstance(var, Constant):
-        return pt.constant(np.asarray(var.data, "float64"), name=var.name)
+        double: Any = var.type.clone(dtype="float64")  # dense or sparse
+        return double.make_constant(var.data.astype("float64"), name=var.name)
     return pt.cast(var, "float64")
 
 

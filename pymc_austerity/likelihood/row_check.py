@@ -15,7 +15,7 @@ from pymc_austerity.likelihood.axis import NotRowWiseError
 from pymc_austerity.likelihood.density import Density
 from pymc_austerity.likelihood.layout import flatten
 from pymc_austerity.likelihood.model_data import ModelData
-from pymc_austerity.likelihood.model_graph import is_array_leaf, sum_within_rows
+from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf, sum_within_rows
 from pymc_austerity.likelihood.precision import in_double
 from pymc_austerity.likelihood.prior_laws import prior_draw
 from pymc_austerity.likelihood.row_terms import RowTerms
@@ -112,7 +112,7 @@ def _full_rows(model: Model, terms: RowTerms) -> Callable[[Mapping[str, np.ndarr
     else:
         # Not by the C code of PyTensor 2, which here loses a whole number that is added to a matrix product.
         function = compile_log_density([*model.value_vars, *inputs], totals, mode="NUMBA")
-    data = [c.data for c in constants]
+    data = [array_of(c) for c in constants]
     return lambda at: np.concatenate(uninterrupted(function, *[at[v.name] for v in model.value_vars], *data))
 
 

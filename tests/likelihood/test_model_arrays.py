@@ -8,7 +8,9 @@ import pytensor.tensor as pt
 import pytest
 from scipy import sparse
 
+from pymc_austerity.groups.dummies_as_numbers import with_numbers_of_groups
 from pymc_austerity.likelihood.model_arrays import arrays_of_model
+from pymc_austerity.likelihood.model_graph import array_of, value_of_constants
 
 N = 40
 Y = np.random.default_rng(1).normal(size=N)
@@ -107,3 +109,13 @@ def test_keys_differ_exactly_where_models_do():
     assert len({k.model for k in keys}) == len(models)
     assert len({k.data for k in keys[:6]}) == 1
     assert arrays_of_model(model_of(x.copy())).key == keys[0]
+
+
+def test_a_matrix_of_numpy_is_an_array():
+    """As ``todense()`` returns it, which has two axes in whatever is taken of it."""
+    constant = pt.as_tensor(sparse.csr_matrix(np.random.default_rng(2).normal(size=(N, 3))).todense())
+    assert type(array_of(constant)) is type(value_of_constants(constant)) is np.ndarray
+    assert np.shares_memory(array_of(constant), constant.data)
+    with pm.Model() as model:
+        pm.Normal("o", constant @ pm.Normal("b", shape=3), 1, observed=Y)
+    assert with_numbers_of_groups(model) is model

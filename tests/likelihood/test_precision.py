@@ -3,9 +3,10 @@
 import numpy as np
 import pymc as pm
 import pytensor
+import pytensor.sparse
 import pytensor.tensor as pt
 import pytest
-from scipy import stats
+from scipy import sparse, stats
 
 import pymc_austerity as pma
 from pymc_austerity.compile.graph_compiler import compile_log_density
@@ -57,6 +58,15 @@ def test_what_is_computed_is_the_same_but_for_rounding():
 def test_a_graph_of_double_precision_stays_as_it_is():
     graph = pt.exp(pt.dvector("a")).sum()
     assert in_double([graph])[0] is graph
+
+
+def test_a_sparse_matrix_of_single_precision():
+    table = sparse.csr_matrix(np.arange(6, dtype="f4").reshape(3, 2) / 3)
+    (product,) = in_double([pytensor.sparse.structured_dot(table, pt.dmatrix("b"))])
+    (low,) = in_double([pytensor.sparse.structured_dot(table, pt.fmatrix("b"))])
+    assert product.type.dtype == low.type.dtype == "float64"
+    found = product.eval({"b": np.array([[0.1], [0.2]])})
+    np.testing.assert_allclose(found, table.toarray().astype(float) @ [[0.1], [0.2]], rtol=1e-14)
 
 
 @pytest.mark.usefixtures("single")
