@@ -15,6 +15,11 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 
 try:
+    from pytensor.conditional.op import IfElse as IfElse
+except ImportError:  # PyTensor 2
+    from pytensor.ifelse import IfElse as IfElse
+
+try:
     from pytensor.tensor.linalg import SolveBase as SolveBase
 except ImportError:  # PyTensor 2
     from pytensor.tensor.slinalg import SolveBase as SolveBase

@@ -62,6 +62,11 @@ Axes = Sequence[RowAxis | None]
 LENGTH = RowAxis(0, "length")
 #: How a lag is told in messages.
 LAG = "(a lag, as in x[:-1])"
+#: What is told of rows along two axes, as where an outcome with one column meets a mean without.
+ALONG_DIFFERENT_AXES = (
+    "rows meet rows along different axes, so every row reads every other (where row i is to meet row i, write mu[:, "
+    "None] beside an outcome with one column, or give it as y[:, 0])"
+)
 
 
 def refuse(node: Apply, what: str) -> NotRowWiseError:
@@ -88,7 +93,7 @@ def refuse_entries(node: Apply, var: Variable, axis: int) -> NotRowWiseError:
 def single_axis(node: Apply, axes: Sequence[RowAxis]) -> RowAxis:
     """Return the one row axis of several that are aligned; refuse rows along different ones."""
     if len({a.at(a.axis) for a in axes}) > 1:
-        raise refuse(node, "rows meet rows along different axes, so every row reads every other,")
+        raise refuse(node, f"{ALONG_DIFFERENT_AXES},")
     return axes[0].at(axes[0].axis)
 
 

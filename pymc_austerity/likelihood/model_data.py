@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from pymc.model import Model
@@ -20,6 +22,7 @@ from pymc_austerity.likelihood.joined_model import joined_model
 from pymc_austerity.likelihood.layout import Coordinates, flatten
 from pymc_austerity.likelihood.model_arrays import ModelArrays, ModelKey, arrays_of_model
 from pymc_austerity.likelihood.model_graph import array_of, leaf_identity
+from pymc_austerity.likelihood.repeats import with_numbers_for_repeats
 from pymc_austerity.likelihood.row_data import DataSource
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood, row_likelihood
 from pymc_austerity.likelihood.row_terms import RowTerms
@@ -209,17 +212,19 @@ def _read(
     if joined is not None:
         point, variables = joined.point(point), joined.model.value_vars
     derived = with_rows_taken(derived or model, observed, point) or derived
+    read = partial(row_likelihood, variables=variables, observed=observed, initial_point=point, several=several)
     try:
-        likelihood, source, terms = row_likelihood(derived or model, variables, observed, point, several=several)
+        found = read(derived or model)
     except NotRowWiseError as error:
-        try:
-            derived = numbered_model(derived or model, observed) if number_rows else None
-            if derived is None:
-                raise error
-            likelihood, source, terms = row_likelihood(derived, variables, observed, point, several=several)
-        except UnsupportedModelError:  # outcomes of several lengths have no such model
-            raise error from None
-        by_itself = error
+        for write in (with_numbers_for_repeats, partial(numbered_model, observed=observed))[: 1 + number_rows]:
+            with suppress(UnsupportedModelError):  # outcomes of several lengths have no model with numbers of rows
+                if (other := write(derived or model)) is not None:
+                    found, derived = read(other), other
+                    by_itself = None if write is with_numbers_for_repeats else error
+                    break
+        else:
+            raise
+    likelihood, source, terms = found
     if joined is not None:
         likelihood = replace(likelihood, blocks=joined.with_parts(likelihood.blocks))
     check_indices = compile_index_check(derived or model, terms, point)

@@ -27,7 +27,7 @@ from pytensor.tensor.subtensor import AdvancedSubtensor
 from pytensor.tensor.type import TensorType
 from pytensor.typed_list.basic import MakeList
 
-from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS, inner_graph
+from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS, IfElse, inner_graph
 from pymc_austerity.compile.graph_compiler import AS_WRITTEN
 from pymc_austerity.likelihood.model_graph import ASSIGNS, is_array_leaf, plain_draw, row_axis_in
 from pymc_austerity.likelihood.row_leaves import assign_by_mask
@@ -136,6 +136,9 @@ class BatchRebuild:
     def _outputs_again(self, node: Apply, inputs: list[Variable]) -> list[Variable]:
         if isinstance(node.op, Scan):
             return self.written_out(node)
+        if isinstance(node.op, IfElse):
+            condition, *either = inputs
+            return [pt.switch(condition, a, b) for a, b in zip(either[: node.op.n_outs], either[node.op.n_outs :])]
         if isinstance(node.op, Choose) and (chosen := chosen_by_switches(node, inputs[0], self)) is not None:
             return [chosen]
         if isinstance(node.op, AdvancedSubtensor) and inputs[0] is not node.inputs[0]:

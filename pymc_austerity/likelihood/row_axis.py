@@ -27,7 +27,15 @@ from pytensor.tensor.special import LogSoftmax, Softmax
 
 from pymc_austerity.compat import SolveBase
 from pymc_austerity.likelihood import axis_rules
-from pymc_austerity.likelihood.axis import LENGTH, Axes, NotRowWiseError, RowAxis, refuse, refuse_entries
+from pymc_austerity.likelihood.axis import (
+    ALONG_DIFFERENT_AXES,
+    LENGTH,
+    Axes,
+    NotRowWiseError,
+    RowAxis,
+    refuse,
+    refuse_entries,
+)
 from pymc_austerity.likelihood.model_graph import constant_of
 
 
@@ -121,7 +129,7 @@ def _elemwise(op: Elemwise, node: Apply, axes: Axes) -> Axes:
     if of_rows[0].kind == "number" and isinstance(op.scalar_op, scalar.Cast | scalar.Identity):
         return [of_rows[0]]
     each = range(node.outputs[0].type.ndim)
-    lost = "rows meet rows along different axes, so every row reads every other,"
+    lost = f"{ALONG_DIFFERENT_AXES},"
     return _by_names(node, axes, [each] * len(axes), each, lost)
 
 

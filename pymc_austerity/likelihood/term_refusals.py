@@ -15,6 +15,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.basic import AllocDiag, ExtractDiag, Join, MakeVector
 from pytensor.tensor.pad import Pad
 from pytensor.tensor.random.type import RandomGeneratorType
+from pytensor.tensor.shape import Reshape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 from pytensor.tensor.type import TensorType
 
@@ -186,6 +187,13 @@ def said_of_part(variables: Sequence[Variable], n_rows: int, stop: Iterable[Vari
                 "list). Write the computation for all rows at once, X @ beta or u[g], of arrays with an entry for "
                 "each row"
             )
+        table = var.owner.inputs[0] if isinstance(var.owner.op, Reshape) else None
+        if table is not None and _is_flattened(table, n_rows, stop) and var.type.shape in ((n_rows,), (None,)):
+            shape = tuple(-1 if n is None else n for n in table.type.shape)
+            return (
+                "its rows are the entries of a table that is flattened inside the model (as in mu.flatten(), or in "
+                f"pt.repeat). Leave the table as it is, and give the outcome its shape: observed=y.reshape({shape})"
+            )
         if isinstance(var.owner.op, Pad):
             return (
                 "rows are padded inside the model (pt.pad), which moves them past each other. Pad arrays outside the "
@@ -228,6 +236,13 @@ def said_of_part(variables: Sequence[Variable], n_rows: int, stop: Iterable[Vari
                     "that each array has an entry for each row"
                 )
     return None
+
+
+def _is_flattened(table: Variable, n_rows: int, stop: Iterable[Variable]) -> bool:
+    """Return whether a table of what data say has no axis of the rows."""
+    shape = table.type.shape
+    data = (array_of(v) for v in variables_in([table], stop) if is_array_leaf(v))
+    return len(shape) > 1 and not {1, n_rows} & set(shape) and any(array.size > 1 for array in data)
 
 
 def _puts_together(node: Apply) -> int:

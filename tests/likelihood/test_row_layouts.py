@@ -13,6 +13,11 @@ from pymc_austerity.likelihood import NotRowWiseError, flatten, row_predictor
 from pymc_austerity.likelihood.scans import MOST_STEPS
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
+try:
+    from pytensor.conditional.op import ifelse
+except ImportError:  # PyTensor 2
+    from pytensor.ifelse import ifelse
+
 pytestmark = pytest.mark.versions
 
 N, K = 40, 4
@@ -270,6 +275,16 @@ SPLIT = {
     "constants less their mean": normal(lambda: beta() @ centred(pt.as_tensor(XT)) / pt.as_tensor(X).std()),
     "coefficients repeated": normal(lambda: (pt.repeat(beta()[None, :], N, axis=0) * X).sum(axis=1)),
     "coefficients tiled": normal(lambda: (pt.tile(beta(), (N, 1)) * X).sum(axis=1)),
+    "one branch or the other": normal(lambda: ifelse(pt.gt((b := beta(1))[0], 0), b * X[:, 0], -2 * b * X[:, 1])),
+    "parameters repeated": normal(lambda: pt.repeat(beta(20), 2) * X[:, 0]),
+    "parameters repeated by counts": normal(lambda: pt.repeat(beta(4), [5, 5, 10, 20])),
+    "parameters tiled": normal(lambda: pt.tile(beta(4), 10) * X[:, 1]),
+    "parameters put together several times": normal(lambda: pt.concatenate([b := beta(20), b])),
+    "parameters repeated with their axis": normal(lambda: (pt.repeat(beta((10, 3)), 4, axis=0) * X).sum(axis=1)),
+    "a table of two factors, flattened": normal(lambda: (beta(20)[:, None] + pm.Normal("c", shape=2)).flatten()),
+    "a table of data and parameters, flattened": normal(
+        lambda: (pt.as_tensor(X[:20, :1]) * beta(2) + pm.Normal("a")).T.flatten()
+    ),
     "the first rows of longer constants": normal(lambda: pt.as_tensor(np.tile(X, (2, 1)))[:N] @ beta()),
 }  # fmt: skip
 
@@ -377,6 +392,10 @@ def by_group_mean(x):
         (potential(lambda: -0.5 * (b := beta()) @ (X.T @ X) @ b + b @ (X.T @ Y)), "as a Gram matrix"),
         (normal(lambda: pt.diag(pm.Data("x", X) @ XT) * beta(1)), r"Write \(A \* B.T\).sum\(axis=1\)"),
         (normal(lambda: pt.diag(pm.Data("w", X[:, 0])) @ (X @ beta())), "Multiply by the entries themselves"),
+        (normal(lambda: pt.cumsum(pt.repeat(beta(20), 2))), r"what has shape \(40,\) computed from 'beta'"),
+        (normal(lambda: (pt.as_tensor(X[:20]) @ beta((3, 2))).ravel()), r"observed=y.reshape\(\(20, 2\)\)"),
+        (normal(lambda: pt.repeat(pm.Data("z", X[:20, 0]), 2) * beta(1)), r"observed=y.reshape\(\(-1, 2\)\)"),
+        (normal(lambda: X @ beta(), Y[:, None]), r"write mu\[:, None\] .* or give it as y\[:, 0\]"),
         (lambda: (beta(), pm.Interpolated("y", np.arange(-9.0, 9), np.ones(18), observed=Y)), "Leave it out"),
         (lambda: pm.Simulator("y", lambda rng, b, size: b + Y, beta(1), observed=Y), "with pm.sample_smc"),
         (lambda: pm.CustomDist("y", X @ beta(), random=lambda mu, rng, size: mu, observed=Y), "no log density of 'y'"),

@@ -5,6 +5,7 @@ import warnings
 import arviz as az
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 import xarray as xr
 from draws_at_hand import (
@@ -140,6 +141,17 @@ def test_predictions_have_their_law(rows):
 
     assert score(numbers) < 4.5
     assert score(numbers - 1) > 20  # as if the rows before them had been asked for
+
+
+def test_rows_of_effects_that_are_repeated():
+    drawn = []
+    for write in (lambda u: pt.repeat(u, N // G), lambda u: u[np.repeat(np.arange(G), N // G)]):
+        with pm.Model() as model:
+            pm.Normal("y", write(pm.Normal("u", shape=G)), 1, observed=REAL)
+        options = {"rows": [3, N - 1, 700], "random_seed": 1, **QUIET}
+        found = pma.posterior_predictive(regression()[2], model, **options)
+        drawn.append(group(found, "posterior_predictive")["y"].to_numpy())
+    np.testing.assert_array_equal(*drawn)
 
 
 def test_rows_and_draws_go_together():
