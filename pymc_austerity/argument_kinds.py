@@ -19,7 +19,9 @@ def check_arguments(caller: str, given: Mapping[str, Any], annotations: Mapping[
         if None in words or any(_holds(kind, value) for kind in kinds):
             continue
         wanted = " or ".join(str(word) for word in words if word != "None")
-        error = ValueError if is_real(value) and wanted == "a whole number" else TypeError
+        if isinstance(value, int) and wanted.startswith("a whole number"):
+            wanted = f"{wanted} of less than 2**63 in size"
+        error = ValueError if is_real(value) and wanted.startswith("a whole number") else TypeError
         raise error(f"{caller}: {name}={short(value)} must be {wanted}.")
 
 
@@ -37,13 +39,13 @@ def with_whole_numbers(given: Mapping[str, Any], annotations: Mapping[str, Any])
 
 
 def is_whole(value: Any, least: float) -> bool:
-    """Return whether a value is a whole number of at least so much."""
-    return is_number(value) and float(value).is_integer() and value >= least
+    """Return whether a value is a whole number of at least so much, and one that a computer counts with."""
+    return is_number(value) and abs(value) < 2**63 and float(value).is_integer() and value >= least
 
 
 def is_number(value: Any) -> bool:
     """Return whether a value is a finite number."""
-    return is_real(value) and bool(np.isfinite(value))
+    return is_real(value) and (isinstance(value, int) or bool(np.isfinite(value)))
 
 
 def is_real(value: Any) -> bool:

@@ -121,6 +121,8 @@ def test_wrong_objects(name, made):
 @pytest.mark.parametrize(
     ("function", "arguments", "message"),
     [
+        ("Blocks", {"source": {"x": X}, "pool": 10**30}, f"Blocks: pool={10**30} must be a whole number of less"),
+        ("stop_at", {"ess": 10**400, "chains": 10**400}, "chains=<int> must be a whole number of less than 2**63"),
         ("plot_data_usage", {"idata": "run", "axes": 3}, "axes=3 must be a sequence of matplotlib Axes"),
         ("plot_decisions", {"idata": "run", "ax": 3}, "plot_decisions: ax=3 must be matplotlib Axes"),
         ("plot_error", {**RUNS, "var_names": 3}, "plot_error: var_names=3 must be a sequence of names"),
