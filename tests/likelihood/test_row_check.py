@@ -120,3 +120,22 @@ def test_a_density_that_underflows_far_out_is_checked_nearer(parts):
     check(parts, both_sides)
     assert underflown[0]
     assert not underflown[-1]
+
+
+def huge_counts(X, y):
+    n = np.full(len(y), 1e12)
+    pm.Binomial("y", n=n, p=pm.math.sigmoid(1e-6 * X[:, 0] * pm.Normal("b")), observed=np.round(5e11 + 7e5 * y))
+
+
+def test_rounding_is_no_dependence_between_rows():
+    """Terms of 1e13 cancel in these rows, so that their fourth decimal is a matter of how they are computed."""
+    counts = model_of(N, huge_counts)
+
+    def rounded_otherwise(theta_new, theta, others, *batch):
+        found = counts[2].both_sides(theta_new, theta, others, *batch)
+        return tuple(side + 1e-4 * np.cos(1e3 * batch[0].ravel()[: len(side)]) for side in found)
+
+    check(counts)
+    check(counts, rounded_otherwise)
+    with pytest.raises(NotRowWiseError, match="depends on the other rows"):
+        check(counts, scaled_by_the_batch(counts))
