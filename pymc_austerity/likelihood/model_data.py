@@ -26,6 +26,7 @@ from pymc_austerity.likelihood.repeats import with_numbers_for_repeats
 from pymc_austerity.likelihood.row_data import DataSource
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood, row_likelihood
 from pymc_austerity.likelihood.row_terms import RowTerms
+from pymc_austerity.likelihood.term_refusals import warn_of_wrapped
 from pymc_austerity.rows import Rows
 from pymc_austerity.rows.merged import merge_rows, with_counts
 from pymc_austerity.tried_setup import once
@@ -246,5 +247,6 @@ def _read(
         arrays,
         check_indices,
     )
+    warn_of_wrapped(source.leaves)
     data.require_finite_rows()
     return data

@@ -41,6 +41,8 @@ MANY_TERMS = 12
 _AMBIGUOUS_SHARE = 0.1
 #: Terms outside the rows are evaluated in full at every draw; from this many entries on, a user should know.
 _LARGE_REMAINDER = 5_000
+#: A quarter of larger whole numbers are below this when they are cut to 32 bits, and hardly any others are.
+_SELDOM = -(2**30)
 
 
 _WITHOUT_PARAMETERS_OR_DENSITY = {
@@ -269,6 +271,20 @@ def refuse_types(leaves: Iterable[RowLeaf]) -> None:
         if dtype == np.float16 or dtype.kind == "c":
             cure = "array.real and array.imag" if dtype.kind == "c" else 'array.astype("float32")'
             raise UnsupportedModelError(f"Data {leaf.label} are {dtype}, for which no code is compiled. Pass {cure}.")
+
+
+def warn_of_wrapped(leaves: Iterable[RowLeaf]) -> None:
+    """Warn of whole numbers of 32 bits that look as if they had been larger."""
+    for leaf in leaves:
+        array = array_of(leaf.source)
+        if array.dtype == np.int32 and array.size and (least := array.min()) < _SELDOM:
+            warnings.warn(
+                f"Data {leaf.label} are whole numbers of 32 bits, and {least} is among them. PyMC keeps whole numbers "
+                "so, and turns larger ones, as dates in nanoseconds and counts of billions, into others. Where that "
+                "has happened, pass them as floats: values.astype(float).",
+                UserWarning,
+                stacklevel=2,
+            )
 
 
 def warn_of_many(n_terms: int) -> None:

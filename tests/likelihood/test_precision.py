@@ -115,3 +115,17 @@ def test_a_product_of_two_types_is_compiled_as_one_of_floats(dtype):
     assert "Dot" not in names
     values = np.arange(6).reshape(3, 2).astype(dtype)
     assert np.allclose(function(values, np.array([0.5, 2.0])), values @ [0.5, 2.0])
+
+
+@pytest.mark.parametrize("convert", [np.int64, float])
+def test_whole_numbers_that_were_cut_to_32_bits_are_named(convert, recwarn):
+    """As PyMC cuts those of a pm.Data, without a word."""
+    nanoseconds = 10**18 + 3_600 * 10**9 * np.arange(50)
+    with pm.Model() as model:
+        dates = pm.Data("dates", nanoseconds.astype(convert))
+        pm.Normal("y", pm.Normal("a") + pm.Normal("b", 0, 1e-18) * dates, 1, observed=y[:50])
+    data = read_model(model, model.value_vars, None, None)
+    assert (dates.get_value() == nanoseconds).all() == (convert is float)
+    assert data.rows.arrays
+    said = [str(w.message) for w in recwarn if "'dates' of 'y' are whole numbers of 32 bits" in str(w.message)]
+    assert len(said) == (convert is not float)
