@@ -37,8 +37,8 @@ class GroupMH(RowStep):
         noise of a batch (as in `PenaltyMH`), of as many rows as make an accepted move cheapest.  With ``pma.Exact()``
         everything is decided on all rows.
     refreshed : float or "auto", default "auto"
-        Share of the groups that move by themselves in a draw, in (0, 1].  By default between 0.2 and 0.7: as large as
-        costs at most half as much again as the carried move.
+        Share of the groups that move by themselves in a draw, in (0, 1].  By default between 0.3 and 1: as large as
+        costs at most half as much again as the rest of the draw.
     data : None
         Refused, with what to do: groups are moved on their own rows, which blocks do not keep together.
     **options

@@ -35,10 +35,10 @@ def test_a_penalty_reads_no_more_than_half_of_the_rows_at_first():
 @pytest.mark.parametrize(
     ("n_rows", "carried", "share"),
     [
-        (1_000_000, 34_000, 0.2),  # effects keep step with what is shared, whatever their rows cost
-        (10_000, 5_000, 0.7),  # the refresh is cheap beside the carried move
-        (0, 5_000, 0.7),  # groups without rows
-        (30_000, 5_000, 0.25),
+        (1_000_000, 34_000, 0.3),  # effects keep step with what is shared, whatever their rows cost
+        (7_000, 5_000, 1.0),  # the refresh is cheap beside the carried move
+        (0, 5_000, 1.0),  # groups without rows
+        (10_000, 5_000, 0.75),
     ],
 )
 def test_share_that_is_refreshed_has_limits(n_rows, carried, share):
