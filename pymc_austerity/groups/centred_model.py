@@ -22,6 +22,7 @@ from pymc_austerity.groups.checked_at import farthest
 from pymc_austerity.groups.dummies_as_numbers import with_numbers_of_groups
 from pymc_austerity.groups.effects_read import effects_read, is_read_by_rows
 from pymc_austerity.groups.factor import GroupsNotFoundError
+from pymc_austerity.groups.loadings import leave_zero
 from pymc_austerity.groups.map_jacobian import Point, PointMap, log_jacobian_of
 from pymc_austerity.groups.nested_groups import Deviations, with_deviations, with_nested_by_row
 from pymc_austerity.groups.partial_correlations import by_partial_correlations
@@ -100,10 +101,12 @@ def centred_model(
         users_effects[change.new] = replace_parts(change.effects, users_effects)
     new, inverses = _model_of(model, changes, replaced)
     names = {source: model.rvs_to_values[source].name for source in changes}
+    to_effects: PointMap = _map_of(model, {names[source]: users_effects[of.new] for source, of in changes.items()})
+    starts = {name: at for source in changes for of in by_source[source] for name, at in of.start.items()}
     found = CentredModel(
         new,
         {name: by_source[source][0].source_axis for source, name in names.items()},
-        _map_of(model, {names[source]: users_effects[change.new] for source, change in changes.items()}),
+        partial(_in_turn, partial(leave_zero, starts), to_effects) if starts else to_effects,
         _map_of(new, {names[source]: inverse for source, inverse in inverses.items()}),
         {name: sum_over(by_source[source]) for source, name in names.items() if by_source[source][0].zero_sum},
     )

@@ -5,10 +5,10 @@ A model may index before it scales (``tau * z[g]``), have groups on any axis (``
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytensor
@@ -27,6 +27,7 @@ from pytensor.tensor.type import TensorType
 
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between, takes_beside
+from pymc_austerity.groups.loadings import start_of_loading
 from pymc_austerity.groups.taken_by_group import EffectsRead, Index, taken_by_group
 from pymc_austerity.groups.zero_sum_effects import is_zero_sum, sums_are_few, zero_sums_read
 from pymc_austerity.likelihood import NotRowWiseError, keeps_affine
@@ -148,44 +149,32 @@ def is_read_by_rows(model: Model, var: Variable) -> bool:
 
 
 def _with_shapes(model: Model, found: Sequence[Sequence[EffectsRead]]) -> list[list[EffectsRead]]:
-    """Return effects with their shapes, without those that do not change with their source where sampling starts.
-
-    A loading that starts at zero, as that of ``loading * z[g]``, has no inverse there.
-    """
+    """Return effects with their shapes, without those that do not change with their source where sampling starts."""
     if not found:
         return []
     variables = list(dict.fromkeys(var for alike in found for of in alike for var in (of.effects, of.source)))
     values, point = model.value_vars, model.initial_point()
     compute = pytensor.function(values, model.replace_rvs_by_values(variables), mode=BY_NUMPY, on_unused_input="ignore")
 
-    def at(source: Variable | None) -> dict[Variable, np.ndarray]:
-        """Return all values where sampling starts, or with one variable away from there."""
+    def at(source: Variable | None, point: Mapping[str, np.ndarray] = point) -> dict[Variable, np.ndarray]:
+        """Return all values at a point, where sampling starts, or with one variable away from there."""
         away = None if source is None else model.rvs_to_values[source]
         return dict(zip(variables, compute(*(point[v.name] + (v is away) for v in values)), strict=True))
+
+    def moves_at(of: EffectsRead, point: Mapping[str, np.ndarray]) -> bool:
+        return not np.array_equal(at(None, point)[of.effects], at(of.source, point)[of.effects])
 
     start = at(None)
     moved = {source: at(source) for source in dict.fromkeys(of.source for alike in found for of in alike)}
     with_shapes = []
     for alike in found:
         moving = [of for of in alike if not np.array_equal(start[of.effects], moved[of.source][of.effects])]
-        if not moving:
-            _warn_of_zeros(model, alike[0], point)
+        if not moving and (elsewhere := start_of_loading(model, alike[0], partial(moves_at, alike[0]))):
+            moving = [replace(alike[0], start=elsewhere)]
         with_shapes.append(
             [replace(of, shape=start[of.effects].shape, source_shape=start[of.source].shape) for of in moving]
         )
     return with_shapes
-
-
-def _warn_of_zeros(model: Model, of: EffectsRead, point: Mapping[str, np.ndarray]) -> None:
-    """Warn of variables that multiply effects and are 0 where sampling starts."""
-    above = set(ancestors([of.effects], blockers=model.basic_RVs)) - {of.source}
-    factors = [rv.name for rv in model.free_RVs if rv in above and not np.any(point[model.rvs_to_values[rv].name])]
-    warnings.warn(
-        f"The effects of {of.source.name!r} are not moved by themselves, as what multiplies them is 0 where sampling "
-        f"starts. Draws will hardly move. Let {factors} start elsewhere, as in pm.Normal(..., initval=1).",
-        UserWarning,
-        stacklevel=2,
-    )
 
 
 def _scaled(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -33,6 +34,8 @@ class EffectsRead:
     #: Of `effects` and of `source`; the graph may leave lengths to the coordinates of the model.
     shape: tuple[int, ...] = ()
     source_shape: tuple[int, ...] = ()
+    #: Where a loading starts that is 0 in the initial point, by its name.
+    start: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 def taken_by_group(node: Apply) -> tuple[Variable, Index, int] | None:

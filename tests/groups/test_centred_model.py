@@ -291,6 +291,47 @@ def test_a_loading_that_starts_at_zero_is_warned_of():
     assert read_groups(model_of(lambda: times_a_loading(1.0))).data.coordinates.replaced == ("z",)
 
 
+def measured_with_error(start=None, mean=False, observed=True):
+    """Return a slope times covariates of groups that are measured with error, or known from the rows alone."""
+    law = pm.Normal("mean"), pm.HalfNormal("sd")
+    x = pm.Normal("x", law[0] if mean else 0, law[1], shape=G)
+    if observed:
+        pm.Normal("measured", x, 0.3, observed=np.linspace(-1, 1, G))
+    return pm.Normal("a") + pm.Normal("slope", 0, 1e-3, initval=start) * x[GROUP]
+
+
+@pytest.mark.filterwarnings("error:The effects of")
+@pytest.mark.parametrize("mean", [False, True])
+def test_a_slope_of_known_sign_starts_beside_zero(mean):
+    """Sampling starts at a usual size of its prior, and elsewhere as the user says."""
+    model = model_of(lambda: measured_with_error(mean=mean))
+    data = read_groups(model).data
+    assert data.coordinates.replaced == ("x",)
+    started = data.coordinates.point(model.initial_point(), data.coordinates.theta(model.initial_point()))
+    assert 2e-4 < started.pop("slope") < 2e-3
+    assert all(np.array_equal(value, model.initial_point()[name]) for name, value in started.items())
+    beside = {**model.initial_point(), "slope": np.array(-0.1)}
+    assert data.coordinates.point(beside, data.coordinates.theta(beside))["slope"] == -0.1
+
+
+@pytest.mark.parametrize("mean", [False, True])
+def test_a_slope_of_either_sign_is_warned_of(mean):
+    """Chains that all start beside zero on one side would show one of two modes."""
+    with pytest.warns(UserWarning, match=r"of 'x' are not moved .* Let \['slope'\] start elsewhere"):
+        assert centred_model.centred_model(model_of(lambda: measured_with_error(mean=mean, observed=False))) is None
+
+
+def test_a_slope_of_two_outcomes_is_of_either_sign():
+    """Both slopes may change sign together."""
+
+    def both():
+        pm.Normal("other", pm.Normal("b2") * (x := pm.Normal("x", 0, pm.HalfNormal("sd"), shape=G))[OTHER], observed=Y)
+        return pm.Normal("slope") * x[GROUP]
+
+    with pytest.warns(UserWarning, match=r"of 'x' are not moved"):
+        centred_model.centred_model(model_of(both))
+
+
 STAY = [
     entries_of_centred, not_of_normal_support, in_two_products, in_the_model_or_not, groups_in_the_model_or_not,
     shifted_by_what_the_effects_draw,
