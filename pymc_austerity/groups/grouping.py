@@ -27,8 +27,8 @@ from pymc_austerity.likelihood import Block, ModelData
 from pymc_austerity.likelihood.model_graph import array_of
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
-#: So many levels that do not learn from each other, or fewer, are coefficients beside a factor.
-_FEW_GROUPS = 30
+#: Levels that do not learn from each other, with so many parameters or fewer, are coefficients beside a factor.
+_FEW_PARAMETERS = 30
 
 
 class NoGroupsError(GroupsNotFoundError):
@@ -139,7 +139,7 @@ def find_groups(model: Model, data: ModelData, zero_sums: Mapping[str, int] = Ma
         except GroupsNotFoundError as error:
             reasons.append(str(error))
     _refuse_products(model, rows, found)
-    few = [not f.pooled and len(f.own) <= _FEW_GROUPS and zero_sums.keys().isdisjoint(f.names) for f in found]
+    few = [not f.pooled and f.own.size <= _FEW_PARAMETERS and zero_sums.keys().isdisjoint(f.names) for f in found]
     ordered = sorted(range(len(found)), key=lambda k: (few[k], -len(found[k].own)))
     taken = _apart([found[k] for k in ordered if k == ordered[0] or not few[k]])
     of_found = {name for factor in found for name in factor.names}

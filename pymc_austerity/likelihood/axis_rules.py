@@ -5,7 +5,7 @@ from math import prod
 from typing import Any
 
 from pytensor.graph.basic import Apply, Variable
-from pytensor.tensor.basic import Alloc, ARange, Join, MakeVector, get_scalar_constant_value
+from pytensor.tensor.basic import Alloc, AllocEmpty, ARange, Join, MakeVector, get_scalar_constant_value
 from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.shape import Reshape, Shape, Shape_i
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, Subtensor
@@ -144,6 +144,11 @@ def axis_of_alloc(op: Alloc, node: Apply, axes: Axes) -> Axes:
     if value is not None:
         rows.append(value.at(value.axis + added))
     return [single_axis(node, rows)]
+
+
+def axis_of_alloc_empty(op: AllocEmpty, node: Apply, axes: Axes) -> Axes:
+    """Return the row axis of an array of which all entries are still to be set, as ordered cutpoints are computed."""
+    return [single_axis(node, [RowAxis(i) for i, a in enumerate(axes) if a])]
 
 
 def axis_of_arange(op: ARange, node: Apply, axes: Axes) -> Axes:

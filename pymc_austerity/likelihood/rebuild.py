@@ -20,7 +20,7 @@ from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.scan.op import Scan
-from pytensor.tensor.basic import Alloc, Choose
+from pytensor.tensor.basic import Alloc, AllocEmpty, Choose
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor
@@ -35,7 +35,9 @@ from pymc_austerity.likelihood.row_numbers import RowNumbering
 from pymc_austerity.likelihood.scans import scan_of_batch
 
 #: Which inputs of an op hold a shape, and so may hold the number of rows as a constant.
-_SHAPE_INPUTS = {Alloc: slice(1, None), SpecifyShape: slice(1, None), Reshape: slice(1, None)}
+_SHAPE_INPUTS = {
+    Alloc: slice(1, None), AllocEmpty: slice(None), SpecifyShape: slice(1, None), Reshape: slice(1, None),
+}  # fmt: skip
 
 
 class BatchRebuild:

@@ -108,6 +108,7 @@ def _by_names(
 for _rule in (
     axis_rules.axis_of_alloc, axis_rules.axis_of_arange, axis_rules.axis_of_shape, axis_rules.axis_of_make_vector,
     axis_rules.axis_of_join, axis_rules.axis_of_reshape, axis_rules.axis_of_index, axis_rules.axis_of_assignment,
+    axis_rules.axis_of_alloc_empty,
 ):  # fmt: skip
     _through.register(_rule)
 

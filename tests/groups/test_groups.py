@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pymc as pm
 import pytest
+from pymc.distributions.transforms import ordered
 from pytensor.gradient import grad
 
 from pymc_austerity.compile.graph_compiler import interpret_log_density
@@ -177,6 +178,19 @@ def test_factors_of_many_groups_and_of_few_are_taken_together():
     swapped = replace(groups, own=np.r_[groups.own[:40], np.roll(groups.own[40:75], 1, axis=0), groups.own[75:]])
     with pytest.raises(GroupsNotFoundError, match="change the likelihood of row"):
         check_groups(data, swapped, density, prior)
+
+
+@pytest.mark.parametrize(("items", "names"), [(10, ("u",)), (11, ("u", "cuts_ordered__"))])
+def test_ordered_cutpoints_of_many_items_are_groups(items, names):
+    """So are other coefficients of levels with known priors where they are more than 30."""
+    person, item = RNG.integers(0, 40, N), RNG.integers(0, items, N)
+    middle = np.tile([-1.0, 0.0, 1.0], (items, 1))
+    with pm.Model() as model:
+        u = pm.Normal("u", 0, pm.HalfNormal("scale"), shape=40)
+        cuts = pm.Normal("cuts", middle, 1.5, shape=middle.shape, transform=ordered, initval=middle)
+        observed = RNG.integers(0, 4, N)
+        pm.OrderedLogistic("y", eta=u[person], cutpoints=cuts[item], observed=observed, compute_p=False)
+    assert find_groups(model, read_model(model, model.value_vars, None, None)).names == names
 
 
 def test_a_factor_that_is_the_mean_of_another_is_shared():

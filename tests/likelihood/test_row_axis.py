@@ -13,6 +13,7 @@ g = pt.lvector("g")
 theta = pt.tensor("theta", shape=(3,))
 table = pt.tensor("table", shape=(5, 2))
 n = x.shape[0]
+EMPTY = pt.empty((n, 3))
 SEEDS = {x: RowAxis(0), v: RowAxis(0), g: RowAxis(0), n: LENGTH}
 
 KEPT = {
@@ -40,6 +41,7 @@ KEPT = {
     "all rows, by their number": (v[0:n], 0),
     "a column set": (pt.set_subtensor(x[:, 1], v), 0),
     "a column raised by a parameter": (pt.inc_subtensor(x.T[1], theta[0]), 1),
+    "all columns of an empty array set": (pt.set_subtensor(pt.set_subtensor(EMPTY[:, 0], v)[:, 1:], x[:, 1:]), 0),
     "rows among sorted parameters": (pt.searchsorted(theta, v), 0),
     "batched outer product": (x[:, :, None] * x[:, None, :], 0),
 }
@@ -54,6 +56,7 @@ MIXED = {
     "lag": v[1:],
     "first row": v - v[0],
     "rows by index": v[g],
+    "some rows of an empty array set": pt.set_subtensor(EMPTY[1:], theta[0]),
     "rows behind one another": pt.concatenate([v, v]),
     "reshaped across rows": x.reshape((-1,)),
     "reshaped to twice the rows": x[:, :2].reshape((2 * n, 1)),
