@@ -22,8 +22,8 @@ from pymc_austerity.likelihood.linked_functions import log_prior_at
 
 #: What keeps a precision positive where neither rows nor prior say anything about a group.
 _RIDGE = 1e-8
-#: Standard deviations that the mean of an effect may be from zero: 64 bits hold no more than sixteen digits of an effect,
-#: and beyond this fewer than three of its distance from the mean.
+#: Standard deviations that the mean of an effect may be from zero: three of the sixteen digits of a number are then
+#: left for the distance from the mean.
 _TOLD_APART = 1e13
 
 
