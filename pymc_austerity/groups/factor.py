@@ -37,6 +37,11 @@ _REMEDIES = {
     Sum: 'For effects with their mean taken off, write pm.ZeroSumNormal("u", tau, shape=n_groups).',
     Join: 'Write the parts as one variable: pm.Normal("u", mean[part], scale[part], shape=n_groups).',
 }
+#: What to do about variables that are stacked, each of which belongs to one group.
+_ONE_VARIABLE = (
+    "Groups are entries of one variable: where each has a variable of its own, write one with the groups first, as "
+    'pm.GaussianRandomWalk("u", ..., shape=(groups, times)), in place of pt.stack.'
+)
 #: What to do about a `pymc.ZeroSumNormal` that is read in another way than by the numbers of groups.
 _REMEDY_OF_ZERO_SUMS = (
     "A pm.ZeroSumNormal is moved as groups where it has one axis or two, of which one has at most 12 entries, and all "
@@ -112,7 +117,9 @@ def prove_factor(model: Model, data: ModelData, rows: Sequence[Variable], nodes:
         remedies = [remedy for kind, remedy in _REMEDIES.items() if any(isinstance(op, kind) for op in ops)]
         if any(isinstance(model.rvs_to_transforms[model.values_to_rvs[of]], ZeroSumTransform) for of in members):
             remedies = [_REMEDY_OF_ZERO_SUMS]
-        _require_split(source, seeds, n_groups, f"What the rows read of {names}", (remedies or [GROUPS_FIRST])[0])
+        along = _ONE_VARIABLE if len(members) > 1 and _REMEDIES[Join] in remedies else GROUPS_FIRST
+        what = f"What the rows read of {names}"
+        _require_split(source, seeds, n_groups, what, (remedies or [GROUPS_FIRST])[0], along)
     # What the rows read may have a prior with a parameter for each group, such as a scale of its own.
     beside = _beside(model, members, [v for v in model.value_vars if v.type.ndim and lengths[v.name] == n_groups])
     with_beside = [v for v in model.value_vars if v in (*members, *beside)]
@@ -155,9 +162,17 @@ def _beside(model: Model, members: Sequence[Variable], candidates: Sequence[Vari
 
 
 def _require_split(
-    graph: Variable, seeds: Mapping[Variable, RowAxis], n_groups: int, what: str, remedy: str = GROUPS_FIRST
+    graph: Variable,
+    seeds: Mapping[Variable, RowAxis],
+    n_groups: int,
+    what: str,
+    remedy: str = GROUPS_FIRST,
+    along: str = GROUPS_FIRST,
 ) -> None:
-    """Show that entry g of a graph reads entry g of the variables of groups, and no other."""
+    """Show that entry g of a graph reads entry g of the variables of groups, and no other.
+
+    `along` says what to do where the entries are on another axis than the first.
+    """
     # Data with an entry for each group, such as covariates, are aligned with them; as many entries may also be
     # chance, as those of the numbers that place three entries in a factor of a covariance where there are three groups.
     leaves = [v for v in ancestors([graph]) if is_array_leaf(v) and v.type.ndim and array_of(v).shape[0] == n_groups]
@@ -174,7 +189,7 @@ def _require_split(
     else:
         raise GroupsNotFoundError(f"{what} does not split over groups: {reasons[0]}. {remedy}") from reasons[0]
     if axis != RowAxis(0):
-        raise GroupsNotFoundError(f"{what} does not have the groups on its first axis. {GROUPS_FIRST}")
+        raise GroupsNotFoundError(f"{what} does not have the groups on its first axis. {along}")
 
 
 def _is_filled(var: Variable) -> bool:

@@ -73,6 +73,11 @@ def read(write):
     return find_groups(model, data := read_model(model, model.value_vars, None, None)), data
 
 
+def one_walk_a_group():
+    walks = pm.GaussianRandomWalk("u", sigma=pm.HalfNormal("step"), init_dist=pm.Normal.dist(), shape=(G, 4))
+    pm.Normal("y", walks[INDEX, np.arange(N) % 4], 1, observed=Y)
+
+
 @pytest.mark.parametrize(
     ("write", "names", "shape", "n_shared", "n_read"),
     [
@@ -83,6 +88,7 @@ def read(write):
         (correlated_and_few, ("u",), (3, 2), 3, 0),
         (crossed, ("u",), (G, 1), 4, 3),
         (counted_from_the_end, ("u",), (G, 1), 0, 0),
+        (one_walk_a_group, ("u",), (G, 4), 1, 0),
     ],
 )
 def test_groups_are_found(write, names, shape, n_shared, n_read):
@@ -122,9 +128,16 @@ def known_total():
     pm.Normal("y", u[INDEX], 1, observed=Y)
 
 
+def stacked_walks():
+    step = pm.HalfNormal("step")
+    walks = [pm.GaussianRandomWalk(f"u{g}", sigma=step, init_dist=pm.Normal.dist(), shape=4) for g in range(G)]
+    pm.Normal("y", pm.math.stack(walks)[INDEX, np.arange(N) % 4], 1, observed=Y)
+
+
 @pytest.mark.parametrize(
     ("write", "reason"),
     [
+        (stacked_walks, "in place of pt.stack"),
         (no_index, "No variable of the model is indexed"),
         (sum_beside, "in other ways too"),
         (mean_taken_off, "What the rows read of .'u'. does not split over groups"),
