@@ -4,9 +4,12 @@
 ``(u[:, None] + v).ravel()`` is written ``u[g] + v[h]``.
 """
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import pytensor.tensor as pt
 from pymc.model import Model
+from pymc.model.fgraph import ModelDeterministic
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors, toposort
@@ -18,34 +21,52 @@ from pytensor.tensor.shape import Reshape, SpecifyShape
 from pymc_austerity.likelihood.derived_model import derived_model, replacing
 from pymc_austerity.likelihood.model_graph import value_of_constants
 
+#: What makes an array with more axes or entries than another, or fewer axes.
+_REPEATS = (Alloc, Join, Repeat, Reshape)
 #: What puts the entries of its first input in other places, some of them more than once.
 _MOVES = (Alloc, DimShuffle, Repeat, Reshape, SpecifyShape)
+
+Shapes = Mapping[Variable, tuple[int, ...]]
 
 
 def with_numbers_for_repeats(model: Model) -> Model | None:
     """Return a model with ``u[g]`` for an array in which entries of u stand more than once, or None without such."""
-    free, written = set(model.free_RVs), dict[Variable, Variable]()
-    for node in toposort([*model.basic_RVs, *model.potentials]):
-        (*_, out) = node.outputs
-        moves = isinstance(node.op, (*_MOVES, Join)) and out.type.ndim
-        if (
-            moves
-            and not free.isdisjoint(ancestors([out]))
-            and (read := _by_numbers(out)) is not None
-            and read.type.ndim
-        ):
-            written[out] = read
+    shapes = shapes_of_free(model)
+    written = numbers_for_repeats([*model.basic_RVs, *model.potentials], shapes)
     return derived_model(model, replacing(model, written), {}, {})[0] if written else None
 
 
-def _by_numbers(var: Variable, numbers: np.ndarray | None = None) -> Variable | None:
+def shapes_of_free(model: Model) -> dict[Variable, tuple[int, ...]]:
+    """Return the shapes of the free variables, which PyTensor leaves open where these have dims."""
+    if all(None not in rv.type.shape for rv in model.free_RVs):
+        return {rv: rv.type.shape for rv in model.free_RVs}
+    shapes = model.eval_rv_shapes()
+    return {rv: tuple(map(int, shapes[rv.name])) for rv in model.free_RVs}
+
+
+def numbers_for_repeats(terms: Sequence[Variable], free: Shapes) -> dict[Variable, Variable]:
+    """Return ``u[g]`` for each array of some terms in which entries of u, computed from free variables, are repeated.
+
+    Arrays come before those that are computed from them.
+    """
+    written = dict[Variable, Variable]()
+    for node in toposort(terms):
+        (*_, out) = node.outputs
+        moves = isinstance(node.op, _REPEATS) and out.type.ndim and not free.keys().isdisjoint(ancestors([out]))
+        if moves and (read := _by_numbers(out, free)) is not None and read.type.ndim:
+            written[out] = read
+    return written
+
+
+def _by_numbers(var: Variable, free: Shapes, numbers: np.ndarray | None = None) -> Variable | None:
     """Return an array, or entries of it in C order, read from smaller ones by their numbers; None where that fails."""
     if numbers is not None and (known := value_of_constants(var)) is not None:
         return pt.constant(np.ravel(known)[numbers])
     source = _moved(var)
-    if source is None or not all(source.type.shape):
+    shape = None if source is None else _shape(source, free)
+    if source is None or shape is None or not all(shape):
         return None
-    places = np.arange(int(np.prod(source.type.shape))).reshape(source.type.shape)
+    places = np.arange(int(np.prod(shape))).reshape(shape)
     marked = pt.constant(places, dtype=source.type.dtype)
     moved = value_of_constants(graph_replace([var], {source: marked}, strict=False)[0])
     if moved is None or not np.array_equal(marked.data, places):  # in a type that does not hold them
@@ -62,11 +83,28 @@ def _by_numbers(var: Variable, numbers: np.ndarray | None = None) -> Variable | 
         return None
     parts = []
     for part in source.owner.inputs:
-        if None in part.type.shape:
+        if (part_shape := _shape(part, free)) is None:
             return None
-        own = np.arange(int(np.prod(part.type.shape))).reshape(part.type.shape)
-        parts.append(_by_numbers(part, np.broadcast_to(own, places.shape).ravel()[taken]))
+        own = np.arange(int(np.prod(part_shape))).reshape(part_shape)
+        parts.append(_by_numbers(part, free, np.broadcast_to(own, places.shape).ravel()[taken]))
     return None if any(part is None for part in parts) else source.owner.op(*parts)
+
+
+def _shape(var: Variable, free: Shapes) -> tuple[int, ...] | None:
+    """Return the shape of an array computed entry by entry from those whose shapes are known, or None."""
+    if None not in var.type.shape:
+        return var.type.shape
+    if var in free:
+        return free[var]
+    if var.owner is None or not isinstance(var.owner.op, Elemwise | DimShuffle | ModelDeterministic):
+        return None
+    inputs = var.owner.inputs[:1] if isinstance(var.owner.op, ModelDeterministic) else var.owner.inputs
+    shapes = [shape for v in inputs if (shape := _shape(v, free)) is not None]
+    if len(shapes) < len(inputs):
+        return None
+    if isinstance(var.owner.op, DimShuffle):
+        return tuple(1 if k == "x" else shapes[0][k] for k in var.owner.op.new_order)
+    return np.broadcast_shapes(*shapes)
 
 
 def _moved(var: Variable) -> Variable | None:

@@ -35,6 +35,7 @@ from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.likelihood.model_graph import is_array_leaf
 from pymc_austerity.likelihood.rebuild import BatchRebuild
+from pymc_austerity.likelihood.repeats import numbers_for_repeats, shapes_of_free
 from pymc_austerity.paths.row_arrays import PROBE_ROWS, RowArray, find_row_arrays
 
 
@@ -72,6 +73,9 @@ def subset_model(
     n_rows = _number_of_rows(model, n_rows)
     _refuse_row_parameters(model, n_rows)
     graph, memo = fgraph_from_model(model)
+    repeats = numbers_for_repeats(graph.outputs, {memo[rv]: shape for rv, shape in shapes_of_free(model).items()})
+    for repeated, by_number in reversed(repeats.items()):
+        graph.replace(repeated, by_number, import_missing=True)
     dim_lengths = {name: memo.get(dim, dim) for name, dim in model.dim_lengths.items()}
     leaves = find_row_arrays(graph, n_rows, row_axes or {})
     arrays = tuple(dict.fromkeys(leaves.values()))

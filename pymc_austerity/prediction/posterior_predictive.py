@@ -23,7 +23,6 @@ from pymc_austerity.diagnostics import SamplingResult
 from pymc_austerity.diagnostics.results import group, named_arrays, quantile_name
 from pymc_austerity.diagnostics.same_data import check_draws_of
 from pymc_austerity.likelihood.derived_model import with_rows_taken
-from pymc_austerity.likelihood.repeats import with_numbers_for_repeats
 from pymc_austerity.paths.subset_model import SubsetModel, observed_lengths, subset_model
 from pymc_austerity.prediction.log_likelihood import chosen_rows
 from pymc_austerity.prediction.new_rows import NewGroups, NewRows, new_groups, with_new_groups
@@ -137,7 +136,6 @@ def posterior_predictive(
             f"{_CALLER}: the observed variables differ in length, {lengths}. Say in observed= which of them is meant."
         )
     by_rows = with_rows_taken(model, observed, model.initial_point()) or model
-    by_rows = with_numbers_for_repeats(by_rows) or by_rows
     subset = subset_model(by_rows, None if observed is None else lengths[observed])
     names = [observed] if observed else [name for name, length in lengths.items() if length == subset.n_rows]
     given = None if new is None else NewRows(new, model, subset, names)

@@ -12,7 +12,6 @@ from scipy.special import logsumexp
 
 from pymc_austerity.diagnostics import SamplingResult
 from pymc_austerity.likelihood.derived_model import with_rows_taken
-from pymc_austerity.likelihood.repeats import with_numbers_for_repeats
 from pymc_austerity.paths.subset_model import subset_model
 from pymc_austerity.prediction.arviz_loo import LeftOut
 from pymc_austerity.prediction.groups_left_out import GroupsOfRun
@@ -67,7 +66,6 @@ def sampled_without(
         return evaluated
     n_rows = len(left_out.run.table)
     by_rows = with_rows_taken(model, None, model.initial_point()) or model
-    by_rows = with_numbers_for_repeats(by_rows) or by_rows
     subset, elpd, k = subset_model(by_rows, n_rows), evaluated.elpd.copy(), evaluated.pareto_k.copy()
     with setup_progress(progressbar) as progress:
         task = progress.add_task("Sampling without", total=len(large), what=f"each of {len(large):,} {left_out.unit}s")

@@ -115,6 +115,33 @@ def test_a_subset_gives_the_density_of_the_model_written_for_it(definition):
         assert float(logp(point)) != pytest.approx(expected, rel=1e-9)
 
 
+REPEATED = {
+    "repeated": lambda u: pt.repeat(u, 29),
+    "tiled": lambda u: pt.tile(u, 29),
+    "joined": lambda u: pt.concatenate([u] * 29),
+    "flattened": lambda u: pt.broadcast_to(u[:, None], (7, 29)).flatten(),
+    "named": lambda u: pm.Deterministic("per_row", pt.repeat(u, 29)),
+    "named before": lambda u: pt.repeat(pm.Deterministic("scaled", 2 * u), 29),
+    "within a table": lambda u: (u[:, None] + pm.Normal("v", shape=29)).flatten(),
+}
+
+
+@pytest.mark.parametrize("dims", [None, "unit"])
+@pytest.mark.parametrize("name", REPEATED)
+def test_a_subset_reads_the_entries_that_its_rows_repeat(name, dims):
+    with pm.Model(coords={"unit": range(7)}) as model:
+        u = pm.Normal("u", dims=dims, shape=None if dims else 7)
+        pm.Normal("y", REPEATED[name](u) + pm.Normal("b") * DATA["z"], 1, observed=DATA["z"])
+    copy = subset_model(model)
+    logp = copy.model.compile_logp(mode=BY_NUMPY)
+    point = {name: RNG.normal(size=np.shape(value)) for name, value in model.initial_point().items()}
+    by_row = model.compile_fn(model.logp(vars=[model["y"]], sum=False)[0], inputs=model.value_vars, mode=BY_NUMPY)
+    prior = model.compile_logp(vars=model.free_RVs, mode=BY_NUMPY)(point)
+    for rows in (np.arange(40, 10, -1), np.arange(N_ROWS)):
+        copy.put(copy.take(rows))
+        assert float(logp(point)) == pytest.approx(prior + by_row(point)[rows].sum(), rel=1e-9)
+
+
 def test_a_number_of_rows_that_stays_behind_would_be_seen(monkeypatch):
     monkeypatch.setattr(module._Rebuild, "_is_count", lambda self, var: False)
     copy = subset_model(build(_count_as_a_number))
