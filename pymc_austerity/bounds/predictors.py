@@ -55,17 +55,15 @@ class PredictorReader:
         self._slopes = pytensor.function([along, *inputs], slopes, **options)
         batches = set(likelihood.batches)
         self._axes: list[int | None] | None = None
+        self._n_batches = len(likelihood.batches)
         self._by_row = [bool(batches & set(ancestors([eta]))) for eta in graph.predictors]
 
     def read(self, theta: np.ndarray, factor: np.ndarray, data: Sequence[np.ndarray], n_rows: int) -> Read:
         """Evaluate a chunk of rows; `data` are the fixed arrays and then the batch."""
         graph, m = self.graph, len(self.graph.predictors)
         values = [np.asarray(v) for v in self._values(theta, *data)]
-        if self._axes is None:  # settled once: a last chunk may be as short as another axis
-            self._axes = [
-                next((k for k, size in enumerate(value.shape) if by_row and size == n_rows), None)
-                for value, by_row in zip(values, self._by_row)
-            ]
+        if self._axes is None:
+            self._axes = self._row_axes(theta, data)
         axes = self._axes
         products: dict[tuple[int, int], Any] = {}
         squares: list[Any] = [0.0] * len(graph.softmaxes)
@@ -99,6 +97,16 @@ class PredictorReader:
             },
             dict(zip(graph.known, values[m:])),
         )
+
+    def _row_axes(self, theta: np.ndarray, data: Sequence[np.ndarray]) -> list[int | None]:
+        """Return the axis of each predictor that is as long as a batch, whose own length may be that of another too."""
+        n_fixed = len(data) - self._n_batches
+        shapes = []
+        for n_rows in (2, 3):
+            batch = [np.repeat(a[:1], n_rows, axis=0) for a in data[n_fixed:]]
+            values = self._values(theta, *data[:n_fixed], *batch)
+            shapes.append([np.shape(v) for v in values[: len(self.graph.predictors)]])
+        return [next((k for k, sizes in enumerate(zip(*both)) if sizes == (2, 3)), None) for both in zip(*shapes)]
 
     def directions(
         self, theta: np.ndarray, factor: np.ndarray, data: Sequence[np.ndarray], n_rows: int

@@ -33,6 +33,11 @@ def slopes():
     return X @ pm.Normal("beta", 0, 1, shape=D)
 
 
+def joined_columns():
+    first = pm.Data("first", X[:, 0])
+    return pt.stack([first, pt.sqr(first), X[:, 1]])
+
+
 def gamma():
     alpha = pm.Exponential("alpha", 1)
     pm.Gamma("y", alpha=alpha, beta=alpha / pt.exp(slopes()), observed=POSITIVE)
@@ -66,6 +71,12 @@ def scale():
 #: Models, and how much larger than the largest remainder found the bounds of order 2 may be on average.
 MODELS = {
     "bernoulli_logit": (lambda: pm.Bernoulli("y", logit_p=slopes(), observed=BINARY), 1.4),
+    "bernoulli_of_columns": (
+        lambda: pm.Bernoulli("y", logit_p=pt.tensordot(pm.Normal("b", shape=D), X.T, [[0], [0]]), observed=BINARY), 1.4
+    ),
+    "poisson_of_joined_columns": (
+        lambda: pm.Poisson("y", pt.exp(pt.dot(pm.Normal("b", shape=D), joined_columns())), observed=COUNT), 1.4
+    ),
     "bernoulli_sigmoid": (lambda: pm.Bernoulli("y", p=pm.math.sigmoid(slopes()), observed=BINARY), 1.4),
     "bernoulli_probit": (lambda: pm.Bernoulli("y", p=pm.math.invprobit(slopes()), observed=BINARY), 1.4),
     "categorical": (
