@@ -35,6 +35,8 @@ def with_whole_numbers(given: Mapping[str, Any], annotations: Mapping[str, Any])
         kinds = _alternatives(annotations.get(name, object))
         wanted = "int" in kinds and "float" not in kinds and is_whole(value, -np.inf)
         whole[name] = int(value) if wanted else value
+        if "Sequence[int]" in kinds and _holds("Sequence[int]", value):
+            whole[name] = [int(entry) for entry in value]
     return whole
 
 

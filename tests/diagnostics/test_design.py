@@ -226,6 +226,11 @@ def test_trials_that_make_no_sense_are_refused(arrays):
         pma.Trial(*map(np.array, arrays), n_rows=100)
 
 
+@pytest.mark.parametrize("sizes", [[500.0], np.array([500], np.int16)])
+def test_batch_sizes_of_any_type_are_whole_numbers_of_the_step(sizes):
+    assert type(pma.design_test(_trial(1), batch_sizes=sizes)["batch_size"]) is int
+
+
 def test_design_is_a_mapping_for_the_step():
     design = pma.design_test(_trial(1), tolerance=0.02, batch_sizes=[500], alphas=[0.5])
     assert dict(design) == {"epsilon": design.epsilon, "batch_size": 500, "alpha": 0.5}
