@@ -10,6 +10,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pymc.model import Model
 from pymc.model.fgraph import ModelDeterministic
+from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors, toposort
@@ -24,7 +25,7 @@ from pymc_austerity.likelihood.model_graph import value_of_constants
 #: What makes an array with more axes or entries than another, or fewer axes.
 _REPEATS = (Alloc, Join, Repeat, Reshape)
 #: What puts the entries of its first input in other places, some of them more than once.
-_MOVES = (Alloc, DimShuffle, Repeat, Reshape, SpecifyShape)
+_MOVES = (Alloc, DimShuffle, Repeat, Reshape, SpecifyShape, ViewOp)
 
 Shapes = Mapping[Variable, tuple[int, ...]]
 
@@ -96,7 +97,7 @@ def _shape(var: Variable, free: Shapes) -> tuple[int, ...] | None:
         return var.type.shape
     if var in free:
         return free[var]
-    if var.owner is None or not isinstance(var.owner.op, Elemwise | DimShuffle | ModelDeterministic):
+    if var.owner is None or not isinstance(var.owner.op, Elemwise | DimShuffle | ViewOp | ModelDeterministic):
         return None
     inputs = var.owner.inputs[:1] if isinstance(var.owner.op, ModelDeterministic) else var.owner.inputs
     shapes = [shape for v in inputs if (shape := _shape(v, free)) is not None]

@@ -168,7 +168,28 @@ class _Rebuild(BatchRebuild):
                 "data.shape[0] of a pm.Data, or as a number that differs from the number of rows."
             )
         else:
+            if isinstance(node.op, Elemwise):
+                self._refuse_kept_rows(node.inputs)
             super()._rebuild_node(node)
+
+    def _refuse_kept_rows(self, inputs: Sequence[Variable], observed: bool = False) -> None:
+        """Refuse an array that keeps its N entries where it meets others that follow the rows."""
+        ndim = max((var.type.ndim for var in inputs), default=0)
+        for axis in range(-ndim, 0):
+            lengths = {
+                var: self._memo[var].type.shape[axis]
+                for var in inputs
+                if var.type.ndim >= -axis and self._memo[var].type.shape[axis] != 1
+            }
+            kept = [var for var, length in lengths.items() if length == self._n_rows]
+            follows = any(self._memo[var] is not var and length is None for var, length in lengths.items())
+            if kept and (follows or observed):
+                raise ValueError(
+                    f"An array that the model computes with {kept[0].owner.op if kept[0].owner else kept[0]} keeps its "
+                    f"{self._n_rows} entries, whatever rows are subset. Where it repeats or puts together data, do so "
+                    f"outside the model; where parameters u, write u[g] with an array g of {self._n_rows} whole "
+                    "numbers, the entry that each row reads."
+                )
 
     def _remake(self, node: Apply, inputs: Sequence[Variable]) -> None:
         # A node that stays as it is must stay the same one: the rebuild may meet what it made itself.
@@ -180,6 +201,8 @@ class _Rebuild(BatchRebuild):
         """Rebuild an observed variable, which has a shape per row even where its parameters do not."""
         rebuilt = self._memo[rv]
         batch_ndim = rv.type.ndim - rv.owner.op.ndim_supp
+        if isinstance(rv.owner.op, RandomVariable) and batch_ndim == 1 and not any(rv.owner.op.ndims_params):
+            self._refuse_kept_rows(rv.owner.op.dist_params(rv.owner), observed=rv.type.shape[0] == self._n_rows)
         if not batch_ndim or rebuilt.type.shape[0] != self._n_rows:
             return rebuilt
         return self.resize(rv, [self._n_batch, *rv.type.shape[1:batch_ndim]])

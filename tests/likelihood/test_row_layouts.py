@@ -282,7 +282,9 @@ SPLIT = {
     "coefficients tiled": normal(lambda: (pt.tile(beta(), (N, 1)) * X).sum(axis=1)),
     "one branch or the other": normal(lambda: ifelse(pt.gt((b := beta(1))[0], 0), b * X[:, 0], -2 * b * X[:, 1])),
     "parameters repeated": normal(lambda: pt.repeat(beta(20), 2) * X[:, 0]),
-    "parameters with dims repeated": normal(lambda: pt.repeat(2 * beta_of_units(), 10)),
+    "parameters with dims repeated": normal(
+        lambda: pt.repeat(pm.Deterministic("twice", 2 * beta_of_units(), dims="unit"), 10)
+    ),
     "parameters repeated by counts": normal(lambda: pt.repeat(beta(4), [5, 5, 10, 20])),
     "parameters tiled": normal(lambda: pt.tile(beta(4), 10) * X[:, 1]),
     "parameters put together several times": normal(lambda: pt.concatenate([b := beta(20), b])),

@@ -229,6 +229,16 @@ def _transposed(X, z, **_):
     pm.Normal("y", pm.Normal("slope", shape=3) @ pt.as_tensor(np.ascontiguousarray(X.T)), 1, observed=z)
 
 
+def _parts_put_together(X, z, **_):
+    effect = pm.Normal("effect", shape=7)
+    parts = pt.concatenate([pt.zeros(29), pt.repeat(effect[1:], 29)])
+    pm.Normal("y", parts + X @ pm.Normal("slope", shape=3), 1, observed=z)
+
+
+def _parts_alone(z, **_):
+    pm.Normal("y", pt.concatenate([pt.zeros(29), pt.repeat(pm.Normal("effect", shape=6), 29)]), 1, observed=z)
+
+
 def _nothing_observed(**_):
     pm.Normal("mean")
 
@@ -240,6 +250,8 @@ def _nothing_observed(**_):
         (_count_as_a_number, "plain number"),
         (_lengths_differ, "differ in length"),
         (_transposed, "only the first axis"),
+        (_parts_put_together, r"computes with Join.* keeps its 203 entries.* write u\[g\]"),
+        (_parts_alone, r"computes with Join.* keeps its 203 entries.* write u\[g\]"),
         (_nothing_observed, "n_rows"),
     ],
 )
