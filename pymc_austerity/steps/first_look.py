@@ -13,6 +13,7 @@ from pymc_austerity.diagnostics.verdicts import DO_NOT_TRUST, Finding
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Chain, Decider
 from pymc_austerity.proposals import CrankNicolson, SurrogateHMC
+from pymc_austerity.steps.surrogate_draws import draws_of_surrogate
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -47,7 +48,8 @@ def look_ahead(decider: Decider, name: str) -> float | None:
     n_rows, prepared, all_there = len(decider.parts.stored), decider.parts.prepared, decider.row_source.complete
     if prepared is None or not decider.test.reads.a_part or not all_there or n_rows < _FEW_ROWS:
         return None
-    chain, theta = Chain(decider, np.random.default_rng(0)), prepared.draws[0]
+    draws = draws_of_surrogate(decider)
+    chain, theta = Chain(decider, np.random.default_rng(0)), draws[0]
     read: list[int] = []
     accepted: list[float] = []
     while len(read) < _TRIED and sum(read) < _PASSES * n_rows:
@@ -68,7 +70,7 @@ def look_ahead(decider: Decider, name: str) -> float | None:
             f"{name} will have few effective draws: where the posterior lies, moves across it are accepted {left:.0%} "
             f"of the time, as its shape is not that of the expanded rows. {_REMEDY}"
         )
-    elif skewed := [f for f in _of_batches(decider, float(np.mean(read))) if f.verdict == DO_NOT_TRUST]:
+    elif skewed := [f for f in _of_batches(decider, draws, float(np.mean(read))) if f.verdict == DO_NOT_TRUST]:
         _log.warning(
             f"{name} draws batches whose means are not normal, as its test takes them to be. {skewed[0].reason} "
             f"{skewed[0].remedy} Or use NUTS: pymc_austerity.recommend(model) compares them."
@@ -76,14 +78,14 @@ def look_ahead(decider: Decider, name: str) -> float | None:
     return float(np.mean(read))
 
 
-def _of_batches(decider: Decider, read: float) -> list[Finding]:
+def _of_batches(decider: Decider, draws: np.ndarray, read: float) -> list[Finding]:
     """Judge batches of so many rows as `reliability` does after a run, at proposals from draws of the surrogate."""
-    prepared, others, n_rows = decider.parts.prepared, decider.parts.others0, len(decider.parts.stored)
-    if prepared is None or decider.test.reads is not Reads.BATCHES:
+    others, n_rows = decider.parts.others0, len(decider.parts.stored)
+    if decider.test.reads is not Reads.BATCHES:
         return []
     rng, state = np.random.default_rng(1982), decider.new_state()
     n = int(np.clip(_TERMS // n_rows, 2, _PROPOSALS))
-    proposed = [decider.propose(theta, others, state, rng) for theta in prepared.draws[:: -(-len(prepared.draws) // n)]]
+    proposed = [decider.propose(theta, others, state, rng) for theta in draws[:: -(-len(draws) // n)]]
     pairs = [pair for pair in (evaluate_pair(decider, one) for one in proposed) if pair is not None]
     return judge_shapes(decider, [(pair_shape(decider, pair), read) for pair in pairs], n_rows) if pairs else []
 

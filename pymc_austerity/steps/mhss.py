@@ -25,10 +25,9 @@ from pymc_austerity.steps.groups_of_step import GroupPlan
 from pymc_austerity.steps.options import StepOptions, shows_options
 from pymc_austerity.steps.row_step import RowStep
 from pymc_austerity.steps.step_building import OneDecision
+from pymc_austerity.steps.surrogate_draws import draws_of_surrogate
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
-#: Moves on a surrogate of sub-models from which rows are predicted.
-_PROPOSALS = 100
 #: Rows that cost about as much time as a third-order sum of E entries at both ends of a move: E³ over this.  Measured
 #: on logistic rows: 13, 40, 300 and 1,900 of them at 10, 20, 50 and 100 entries.
 _TRIPLES_A_ROW = 400
@@ -213,7 +212,7 @@ def _predict(decider: Decider, constants: tuple[Any, ...]) -> float:
     """Return the mean number of rows that a draw reads with these constants of the bound."""
     evaluate = decider.evaluate_bound if constants is decider.bound_constants else decider.bound.build(constants)
     span, rate = partial(uninterrupted, evaluate, constants), constants[1].source().rate
-    spans = (span(decider.place(*pair, decider.parts.others0))[0] for pair in pairwise(_draws_of_surrogate(decider)))
+    spans = (span(decider.place(*pair, decider.parts.others0))[0] for pair in pairwise(draws_of_surrogate(decider)))
     # Of no rows that are drawn the rate is not a number outside the radius.
     drawn = np.nan_to_num([rate(constants[1], s) for s in spans], nan=0.0, posinf=np.inf)
     temperature = float(decider.parts.temperature.final)
@@ -230,14 +229,3 @@ def _predict_third_order(decider: Decider) -> float:
         return _predict(decider, decider.bound.constants(region))
     except UnsupportedModelError:
         return np.inf
-
-
-def _draws_of_surrogate(decider: Decider) -> np.ndarray:
-    """Return draws of θ from the surrogate."""
-    assert decider.parts.prepared is not None
-    if decider.compiled.selected is None:
-        return decider.parts.prepared.draws
-    rng, state, draws = np.random.default_rng(0), decider.new_state(), [decider.parts.theta0]
-    for _ in range(_PROPOSALS):
-        draws.append(decider.propose(draws[-1], decider.parts.others0, state, rng).theta_new)
-    return np.array(draws[_PROPOSALS // 10 :])

@@ -10,6 +10,7 @@ from pymc_austerity.blocks import Blocks, BlockTable, Container
 from pymc_austerity.bounds import Bound
 from pymc_austerity.kernel import Chain, Decider
 from pymc_austerity.likelihood import ModelData
+from pymc_austerity.steps.surrogate_draws import draws_of_surrogate
 from pymc_austerity.unsupported_model import UnsupportedModelError
 from pymc_austerity.user_input import shown
 
@@ -48,9 +49,8 @@ def check_bound(bound: Bound, name: str) -> None:
 
 def describe_pool(decider: Decider) -> str:
     """Say for how many draws a pool is good, from some that are tried."""
-    assert decider.parts.prepared is not None
     chain, tried = Chain(decider, np.random.default_rng(0)), 0
-    for theta in decider.parts.prepared.draws[:_TRIED]:
+    for theta in draws_of_surrogate(decider)[:_TRIED]:
         outcome = chain.transition(theta, decider.parts.others0, float(decider.parts.temperature.final))
         if outcome.status != DECIDED:
             break

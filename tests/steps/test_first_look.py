@@ -8,6 +8,7 @@ import pytest
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance import DECIDED, Reads
+from pymc_austerity.kernel import Chain
 from pymc_austerity.steps import first_look
 
 N = 5_000
@@ -35,9 +36,10 @@ def test_what_is_said(n_rows, accepted, reads, said, tried, monkeypatch, caplog)
             return SimpleNamespace(status=DECIDED, theta=theta, n_rows=n_rows, accepted=accepted)
 
     monkeypatch.setattr(first_look, "Chain", Chain)
-    monkeypatch.setattr(first_look, "_of_batches", lambda decider, read: [])
+    monkeypatch.setattr(first_look, "_of_batches", lambda *of: [])
     decider = SimpleNamespace(
-        test=SimpleNamespace(reads=reads), row_source=SimpleNamespace(complete=True), proposal=pma.RandomWalk(),
+        compiled=SimpleNamespace(selected=None), test=SimpleNamespace(reads=reads),
+        row_source=SimpleNamespace(complete=True), proposal=pma.RandomWalk(),
         parts=SimpleNamespace(
             stored=np.empty(N), prepared=SimpleNamespace(draws=np.zeros((1, 2))), others0=np.empty(0),
             temperature=SimpleNamespace(final=1.0),
@@ -80,3 +82,24 @@ def test_an_expansion_that_meets_the_posterior_is_not(caplog):
             pma.PenaltyMH(progressbar=False)
     assert "few effective draws" not in caplog.text
     assert "draws batches" not in caplog.text
+
+
+@pytest.mark.parametrize("selects", [True, False])
+def test_draws_that_are_tried_are_of_all_parameters(selects, monkeypatch):
+    """Without the indicators compiled code wrote beyond the arrays of θ, which ended the process at 30 coefficients."""
+    rng, sizes = np.random.default_rng(3), []
+    X = rng.normal(size=(N, 6))
+    transition = Chain.transition
+
+    def noted(self, theta, *at):
+        sizes.append(len(theta))
+        return transition(self, theta, *at)
+
+    monkeypatch.setattr(Chain, "transition", noted)
+    with pm.Model():
+        beta = pm.Normal("beta", 0, 1, shape=6)
+        included = pm.Bernoulli("included", 0.5, shape=6) if selects else np.ones(6)
+        pm.Normal("y", X @ (included * beta), 1, observed=X[:, 0] + rng.normal(size=N))
+        pma.PenaltyMH(proposal=pma.ReversibleJump("beta", "included") if selects else None, progressbar=False)
+    assert sizes
+    assert set(sizes) == {12 if selects else 6}
