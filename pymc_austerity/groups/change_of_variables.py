@@ -95,6 +95,8 @@ def _of_cells(source: Variable, read: Sequence[EffectsRead]) -> ChangeOfVariable
     alike = all(equal_computations([of.effects], [effects]) and isinstance(of.index, tuple) for of in read)
     if not alike or shape != read[0].source_shape or not isinstance(op, RandomVariable) or op.ndim_supp:
         return None
+    if any(axis_entering(effects, k, source) != k for k in range(len(shape))):  # as along a walk of each group
+        return None
     one = (1,) * len(shape)
     zero_and_one = [pt.constant(np.full(one, value), dtype=source.type.dtype) for value in (0.0, 1.0)]
     origin = _with_value(effects, source, zero_and_one[0], "affine")

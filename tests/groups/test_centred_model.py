@@ -140,6 +140,11 @@ def walk_from_a_level():
     return (pm.Normal("mu") + pm.GaussianRandomWalk("z", drift, sd, init_dist=start, shape=G))[GROUP]
 
 
+def walk_of_each_group_by_steps():
+    walks = pt.cumsum(pm.HalfNormal("tau") * pm.Normal("z", shape=(G, 3)), axis=1)
+    return walks[GROUP, np.arange(N) % 3]
+
+
 def walk_by_its_law():
     sd = pm.HalfNormal("tau")
     laws = {"innovation_dist": pm.Normal.dist(0, sd), "init_dist": pm.Normal.dist(0, 2 * sd)}
@@ -150,6 +155,7 @@ def walk_by_its_law():
 SPELLINGS = {
     "walk from a level": (["z"], 1, walk_from_a_level),
     "walk by its law": (["z"], 1, walk_by_its_law),
+    "walk of each group": (["z"], 3, walk_of_each_group_by_steps),
     "deterministic": (["z"], 1, DETERMINISTIC),
     "indexed first": (["z"], 1, scaled(lambda mu, tau, z: mu + tau * z[GROUP] + 0.3 * X)),
     "numbered from one": (["z"], 1, scaled(lambda mu, tau, z: (mu + tau * z)[pm.Data("g", GROUP + 1) - 1])),
