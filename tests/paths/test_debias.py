@@ -190,8 +190,8 @@ def test_bad_types_are_refused():
         run(3.0)
     with pytest.raises(TypeError, match="Executor"):
         run(executor="processes")
-    with pytest.raises(ValueError, match="whole number.*1000.0"):
-        debias(posterior_mean, 1e3, min_batch=10, replications=2)
+    with pytest.raises(ValueError, match="whole number.*1000.5"):
+        debias(posterior_mean, 1000.5, min_batch=10, replications=2)
 
 
 @pytest.mark.parametrize(
