@@ -100,7 +100,7 @@ class GroupMH(RowStep):
     ...         step=pma.GroupMH(), tune=200, draws=100, chains=2, cores=1,
     ...         random_seed=1, progressbar=False, compute_convergence_checks=False,
     ...     )
-    >>> bool((idata.sample_stats["n_refreshed"] == 35).all())
+    >>> bool((idata.sample_stats["n_refreshed"] == 50).all())
     True
     >>> bool(idata.sample_stats["n_rows"].mean() < 50)  # of 5,000
     True
