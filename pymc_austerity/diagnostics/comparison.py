@@ -151,36 +151,18 @@ def compare(
     from scipy.stats import ks_2samp  # half a second to load, and only runs that are compared need it
 
     level_each = level / (_QUESTIONS * len(expected))
-    critical = -special.ndtri(level_each / 2)
     draws = labelled_draws(results, names, reference)
     tables, sharing = {}, {}
     for run, summary in summaries.items():
-        table = summary[["mean", "sd"]].copy()
-        table["shift"] = (summary["mean"] - expected["mean"]) / expected["sd"]
-        table["shift_mcse"] = np.hypot(summary["mcse_mean"], expected["mcse_mean"]) / expected["sd"]
-        table["sd_ratio"] = summary["sd"] / expected["sd"]
-        table["sd_ratio_mcse"] = np.hypot(summary["mcse_sd"], table["sd_ratio"] * expected["mcse_sd"]) / expected["sd"]
-        size = summary["size"] * expected["size"] / (summary["size"] + expected["size"])
-        size = size.where(np.isfinite(size), np.fmin(summary["size"], expected["size"]))
         paired = Paired(*(_numbers(results[name], names) for name in (run, reference)))
-        table["correlation"] = np.nan if run == reference else paired.correlation
-        if run != reference and paired.share_random_numbers:
+        shared = run != reference and paired.share_random_numbers
+        if shared:
             sharing[run] = paired.whole
-            if paired.whole:
-                # Draws that differ by a constant have errors of zero, and moments that are rounded.
-                table["shift_mcse"] = (paired.error_of_means() / expected["sd"]).clip(lower=_ROUNDING)
-                table["sd_ratio_mcse"] = (paired.error_of_sds() / expected["sd"]).clip(lower=_ROUNDING)
-                size = pd.Series(paired.size(), index=size.index)
+        table = _differences(summary, expected, paired if shared and paired.whole else None)
+        table["correlation"] = np.nan if run == reference else paired.correlation
         table["ks"] = [ks_2samp(draws[run][p], draws[reference][p], method="asymp").statistic for p in expected.index]
-        table["ks_mcse"] = _KS_MEAN / np.sqrt(size)
-        mean_differs = table["shift"].abs() > critical * table["shift_mcse"]
-        sd_differs = (table["sd_ratio"] - 1).abs() > critical * table["sd_ratio_mcse"]
-        ks_differs = table["ks"] * _KS_MEAN > special.kolmogi(level_each) * table["ks_mcse"]
-        table["differs"] = [
-            ", ".join(label for label, yes in zip(("mean", "sd", "distribution"), each) if yes)
-            for each in zip(mean_differs, sd_differs, ks_differs)
-        ]
-        table["differs"] = table["differs"].where(summary["finite"] & expected["finite"], "not finite")
+        table["ks_mcse"] = _KS_MEAN / np.sqrt(table.pop("size"))
+        table["differs"] = _flags(table, level_each).where(summary["finite"] & expected["finite"], "not finite")
         if run == reference:
             table[["shift", "shift_mcse", "sd_ratio", "sd_ratio_mcse", "ks", "ks_mcse"]] = np.nan
             table["differs"] = ""
@@ -194,6 +176,37 @@ def compare(
     found = Comparison(combined.loc[[(parameter, run) for parameter in expected.index for run in results]])
     found.attrs |= {"reference": reference, "sharing": sharing}
     return found
+
+
+def _differences(summary: pd.DataFrame, expected: pd.DataFrame, paired: Paired | None) -> pd.DataFrame:
+    """Return the moments of a run and how they differ from those expected, and the size for the distance.
+
+    `paired`: the draws of both where they share random numbers and all are paired, which the errors then allow for.
+    """
+    table = summary[["mean", "sd"]].copy()
+    table["shift"] = (summary["mean"] - expected["mean"]) / expected["sd"]
+    table["shift_mcse"] = np.hypot(summary["mcse_mean"], expected["mcse_mean"]) / expected["sd"]
+    table["sd_ratio"] = summary["sd"] / expected["sd"]
+    table["sd_ratio_mcse"] = np.hypot(summary["mcse_sd"], table["sd_ratio"] * expected["mcse_sd"]) / expected["sd"]
+    size = summary["size"] * expected["size"] / (summary["size"] + expected["size"])
+    table["size"] = size.where(np.isfinite(size), np.fmin(summary["size"], expected["size"]))
+    if paired is not None:
+        # Draws that differ by a constant have errors of zero, and moments that are rounded.
+        table["shift_mcse"] = (paired.error_of_means() / expected["sd"]).clip(lower=_ROUNDING)
+        table["sd_ratio_mcse"] = (paired.error_of_sds() / expected["sd"]).clip(lower=_ROUNDING)
+        table["size"] = pd.Series(paired.size(), index=size.index)
+    return table
+
+
+def _flags(table: pd.DataFrame, level: float) -> pd.Series:
+    """Return what differs by more than Monte Carlo error at a level, in words, a row a parameter."""
+    critical = -special.ndtri(level / 2)
+    differ = {
+        "mean": table["shift"].abs() > critical * table["shift_mcse"],
+        "sd": (table["sd_ratio"] - 1).abs() > critical * table["sd_ratio_mcse"],
+        "distribution": table["ks"] * _KS_MEAN > special.kolmogi(level) * table["ks_mcse"],
+    }
+    return pd.DataFrame(differ).apply(lambda row: ", ".join(row.index[row]), axis=1)
 
 
 def _summary(idata: SamplingResult, names: Sequence[str]) -> pd.DataFrame:
