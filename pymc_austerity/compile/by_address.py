@@ -5,11 +5,13 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numba
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import TypingError, types
 from numba.extending import intrinsic
+from xxhash import xxh3_128
 
-from pymc_austerity.compile.cache import cached
+from pymc_austerity.compile.cache import built_once, cached
+from pymc_austerity.compile.code_key import NoKeyError, code_key
 from pymc_austerity.compile.lean_njit import for_compiled_code, njit
 
 try:  # where a compiled function lies, which numba has no public name for; without it functions are called as C does
@@ -125,5 +127,47 @@ def build_call(result: types.Type, *taken: types.Type) -> Callable[..., Any]:
     @njit
     def call(address, *arguments):  # type: ignore[no-untyped-def]
         return call_at(address, result, expected, arguments)
+
+    return call
+
+
+#: What `compile_apart` has compiled, by its symbol: code that calls it may live as long as the process.
+_apart: dict[str, Reached] = {}
+
+
+@intrinsic(prefer_literal=True)
+def _address_of(typingctx, symbol):  # type: ignore[no-untyped-def]
+    """Return where the function lies that is known to the linker by a symbol."""
+    name = symbol.literal_value
+
+    def codegen(context, builder, signature, values):  # type: ignore[no-untyped-def]
+        declared = builder.module.globals.get(name)
+        if declared is None:
+            declared = ir.Function(builder.module, ir.FunctionType(ir.VoidType(), []), name)
+        return builder.ptrtoint(declared, context.get_value_type(types.int64))
+
+    return types.int64(symbol), codegen
+
+
+@built_once
+def compile_apart(function: Callable[..., Any], *arguments: types.Type) -> Callable[..., Any]:
+    """Compile a function for arguments of these types, and return a small one that calls it by its address.
+
+    LLVM optimises a function again in everything that calls it, which takes minutes where several large functions call
+    a larger one.  One that is compiled apart is optimised once, and its code is kept on disk for all who call it.
+    """
+    try:
+        key = code_key(function)
+    except NoKeyError:  # no other process would know it by a symbol
+        return function
+    reached = reach(function, *arguments)
+    result, expected = returned_by(reached.function, arguments), types.Tuple(arguments)
+    symbol = f"pymc_austerity_{xxh3_128(f'{key} {expected}'.encode()).hexdigest()}"
+    binding.add_symbol(symbol, reached.address)
+    _apart[symbol] = reached
+
+    @njit
+    def call(*given):  # type: ignore[no-untyped-def]
+        return call_at(_address_of(symbol), result, expected, given)
 
     return call

@@ -11,16 +11,10 @@ from typing import Any
 import numpy as np
 
 from pymc_austerity.acceptance import BAD_PRIOR, DECIDED
+from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.groups.group_conditional import (
-    Condition,
-    OnSurrogate,
-    build_surrogate,
-    condition_on_sums,
-    place_all,
-    whiten,
-)
+from pymc_austerity.groups.group_conditional import Condition, OnSurrogate, whiten
 from pymc_austerity.groups.group_expansion import grouped_sum
 from pymc_austerity.groups.group_parts import GroupParts, build_decide_on_all, conditional_of
 from pymc_austerity.groups.shared_move import propose_shared, share_on_surrogate
@@ -34,16 +28,22 @@ CarriedMove = Callable[..., tuple[Outcome, bool]]
 
 
 def build_carried_move(
-    parts: GroupParts,
-    place: Callable[..., None] = place_all,
-    build_move: Callable[..., Callable[..., OnSurrogate]] = build_surrogate_move,
+    parts: GroupParts, build_move: Callable[..., Callable[..., OnSurrogate]] = build_surrogate_move
 ) -> CarriedMove:
-    """Compile the carried move; `place` puts the groups where their z say."""
-    surrogate = build_surrogate(parts.condition, place)
-    given = build_normal_given(surrogate, parts.condition is condition_on_sums) if parts.normal else no_step
+    """Compile the carried move."""
+    surrogate = _surrogate_of(parts.surrogate)
+    given = build_normal_given(surrogate, parts.sums) if parts.normal else no_step
     move = build_move(build_slice(surrogate), given)
     decide = build_decide_on_all(parts)
     return _carried_by(parts.seen.known_sum, parts.condition, surrogate, move, parts.drawn.draw_noise, decide)
+
+
+@built_once
+def _surrogate_of(surrogate: Callable[..., OnSurrogate]) -> Callable[..., OnSurrogate]:
+    """Compile ``surrogate(phi, z, data)``, with the `GroupData`."""
+    return njit(
+        lambda phi, z, data: surrogate(phi, z, data.links, data.others, data.fixed, by_reference(data.steering))
+    )
 
 
 @built_once
@@ -64,7 +64,8 @@ def _carried_by(
             phi[p] = theta[e.shared[p]]
             moved = moved or phi[p] != state.phi[p]
         if moved:
-            _keep(phi, condition(data.links.prior, theta, data.others, data.fixed, data.steering), state)
+            steering = by_reference(data.steering)
+            _keep(phi, condition(data.links.prior, theta, data.others, data.fixed, steering), state)
         conditional = conditional_of(state)
         noise = draw_noise(generators[DECIDE])
         prior = log_prior_at(data.links.rows, theta, data.others, data.fixed)

@@ -17,6 +17,7 @@ import numpy as np
 from scipy import optimize
 from scipy.special import ndtri
 
+from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.groups.group_expansion import GroupExpansion, grouped_sum
 from pymc_austerity.groups.group_mode import (
     GroupCentre,
@@ -82,7 +83,7 @@ def _cloud(search: GroupSearch, of: GroupCentre, rng: np.random.Generator) -> _C
     shared, own = antithetic(rng, of.mean.size), antithetic(rng, e.own.size)
     for of_shared, of_own in zip(shared, own, strict=True):
         theta = search.theta(of.mean + of.factor @ of_shared, of_own.reshape(e.own.shape), e)
-        left.append(search.total(theta) - float(grouped_sum(theta, search.data.others0, e)))
+        left.append(search.total(theta) - float(grouped_sum(theta, search.data.others0, by_reference(e))))
         thetas.append(theta)
     return _Cloud(np.array(thetas), float(np.std(left)))
 

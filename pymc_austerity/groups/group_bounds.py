@@ -14,6 +14,7 @@ from scipy import special
 
 from pymc_austerity.bounds import NoRemainderBoundError, RemainderBounds
 from pymc_austerity.cholesky import cholesky_of
+from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.by_group_bounds import GroupBoundTable, group_bound_table
 from pymc_austerity.groups.group_expansion import GroupExpansion
@@ -142,7 +143,7 @@ def spans_of_groups(
 
 def spans_of_move(theta_new: np.ndarray, theta: np.ndarray, e: GroupExpansion, bounds: GroupBounds) -> np.ndarray:
     """Return M_g of all groups for a move of everything, to Python."""
-    return np.asarray(uninterrupted(spans_of_groups, theta_new, theta, len(e.own), e, bounds))
+    return np.asarray(uninterrupted(spans_of_groups, theta_new, theta, len(e.own), by_reference(e), bounds))
 
 
 def find_group_bounds(

@@ -9,6 +9,7 @@ import numpy as np
 
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.groups.group_decider import GroupDecider
+from pymc_austerity.groups.group_parts import data_by_reference
 from pymc_austerity.groups.prior_moves import MOST_SHIFTS
 from pymc_austerity.groups.shared_move import adapt_shared, learn_shared
 from pymc_austerity.groups.tied_move import adapt_tied
@@ -55,7 +56,7 @@ class GroupChain(AnyChain):
         """Move what is shared with the groups carried along, and then some of the groups."""
         decider, shared = self.decider, self.state.shared
         if self._read is None:
-            self._read = decider.data(), decider.looks_of_large()
+            self._read = data_by_reference(decider.data()), decider.looks_of_large()
         read, looks_of_large = self._read
         carried, refresh, about_centre = decider.move(theta, read, self.state, looks_of_large, self._generators())
         if carried.status != DECIDED:

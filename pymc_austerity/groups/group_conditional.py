@@ -7,10 +7,14 @@ groups together, and Σ_g(φ) the covariance of a group given φ and all others.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 
+from pymc_austerity.compile.addresses import ADDRESSES
+from pymc_austerity.compile.by_address import compile_apart
+from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.crossed_means import factorise, join, solve_group
@@ -18,7 +22,7 @@ from pymc_austerity.groups.elimination import eliminate, from_white, join_elimin
 from pymc_austerity.groups.group_density import group_derivatives_at
 from pymc_austerity.groups.group_expansion import GroupExpansion, grouped_sum, rate_of_rows
 from pymc_austerity.groups.zero_sums import reflect, reflect_back, take_sums_off
-from pymc_austerity.likelihood.linked_functions import log_prior_at
+from pymc_austerity.likelihood.linked_functions import MATRIX, VECTOR, log_prior_at
 
 #: What keeps a precision positive where neither rows nor prior say anything about a group.
 _RIDGE = 1e-8
@@ -134,11 +138,6 @@ def condition_on_sums(links, theta, others, fixed, e):  # type: ignore[no-untype
     return Conditional(found.mean, found.alone, found.factor, found.log_det - of_sums, found.left, normals)
 
 
-def condition_of(e: GroupExpansion) -> Condition:
-    """Return what conditions on the sums that an expansion has; numba takes seconds to compile that of any."""
-    return condition_on_sums if len(e.zero_sums) else condition
-
-
 @njit
 def whiten(theta: np.ndarray, e: GroupExpansion, conditional: Conditional) -> np.ndarray:
     """Return z_g = C_gᵀ(u_g − m_g) of all groups, shape (G, K), or those of `elimination` and `zero_sums`."""
@@ -176,36 +175,32 @@ class OnSurrogate(NamedTuple):
 def build_surrogate(
     condition: Condition = condition, place: Callable[..., None] = place_all
 ) -> Callable[..., OnSurrogate]:
-    """Compile ``surrogate(phi, z, data)``, which returns the point there; `place` puts the groups where their z say."""
+    """Compile ``surrogate(phi, z, links, others, fixed, e)``, which returns the point there.
+
+    The links are those of a `GroupModel`; `place` puts the groups where their z say.
+    """
 
     @njit
-    def surrogate(phi, z, data):  # type: ignore[no-untyped-def]
-        e, links = data.steering, data.links
+    def surrogate(phi, z, links, others, fixed, e):  # type: ignore[no-untyped-def]
         theta = e.centre.copy()
         for p in range(phi.size):
             theta[e.shared[p]] = phi[p]
-        conditional = condition(links.prior, theta, data.others, data.fixed, e)
+        conditional = condition(links.prior, theta, others, fixed, e)
         place(theta, z, e, conditional)
-        prior = log_prior_at(links.rows, theta, data.others, data.fixed)
-        value = prior + grouped_sum(theta, data.others, e) + conditional.log_det
+        prior = log_prior_at(links.rows, theta, others, fixed)
+        value = prior + grouped_sum(theta, others, e) + conditional.log_det
         return OnSurrogate(phi, theta, conditional, prior, value)
 
     return surrogate
 
 
-@built_once
-def build_marginal(condition: Condition) -> Callable[..., tuple[float, np.ndarray]]:
-    """Compile ``marginal(links, theta, others, fixed, e)``, with the links of a `GroupModel`.
+def compile_condition(links: Any, e: GroupExpansion) -> Condition:
+    """Compile what conditions on the sums that an expansion has: numba takes seconds to compile that of any."""
+    found, of_expansion = condition_on_sums if len(e.zero_sums) else condition, numba.typeof(by_reference(e))
+    return compile_apart(found, numba.typeof(links.prior), VECTOR, VECTOR, ADDRESSES, of_expansion)
 
-    It returns the log of the marginal at the φ in θ, up to a constant, and θ with all groups at their means.
-    """
 
-    @njit
-    def marginal(links, theta, others, fixed, e):  # type: ignore[no-untyped-def]
-        conditional = condition(links.prior, theta, others, fixed, e)
-        at = theta.copy()
-        place_all(at, np.zeros(e.own.shape), e, conditional)
-        value = log_prior_at(links.rows, at, others, fixed) + grouped_sum(at, others, e) + conditional.log_det
-        return value, at
-
-    return marginal
+def compile_surrogate(links: Any, e: GroupExpansion) -> Callable[..., OnSurrogate]:
+    """Compile what `build_surrogate` does for an expansion."""
+    surrogate, of_expansion = build_surrogate(compile_condition(links, e)), numba.typeof(by_reference(e))
+    return compile_apart(surrogate, VECTOR, MATRIX, numba.typeof(links), VECTOR, ADDRESSES, of_expansion)

@@ -7,14 +7,16 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from numba import typeof
 from numba.typed import Dict
 
 from pymc_austerity.acceptance import AcceptanceTest, Reads, ScalableSubsampling
 from pymc_austerity.compile.addresses import Addresses
 from pymc_austerity.compile.by_address import Reached
+from pymc_austerity.compile.by_reference import Reference, by_reference
 from pymc_austerity.groups.by_group_bounds import RowsByGroupBounds
 from pymc_austerity.groups.group_bounds import no_bounds
-from pymc_austerity.groups.group_conditional import condition_of
+from pymc_austerity.groups.group_conditional import compile_condition, compile_surrogate
 from pymc_austerity.groups.group_costs import rest_of_draw, rows_by_test, share_refreshed
 from pymc_austerity.groups.group_model import GroupLinks, GroupModel
 from pymc_austerity.groups.group_moves import GroupTransition, build_group_transition
@@ -23,6 +25,7 @@ from pymc_austerity.groups.group_parts import (
     GroupParts,
     GroupState,
     RefreshOutcome,
+    data_by_reference,
     reach_by_group,
     without_reach,
 )
@@ -55,7 +58,6 @@ class GroupDecider:
     fixed: tuple[np.ndarray, ...]
     prepared: PreparedGroups
     parts: GroupParts
-    transition: GroupTransition
 
     @property
     def n_rows(self) -> int:
@@ -156,11 +158,19 @@ class GroupDecider:
             tied_state(),
         )
 
+    @cached_property
+    def transition(self) -> GroupTransition:
+        """What makes one draw, compiled."""
+        generators = pack_generators(*np.random.default_rng(0).spawn(3))
+        read = data_by_reference(self.data()), by_reference(self.new_state()), self.looks_of_large(), generators
+        return build_group_transition(self.parts, *map(typeof, read))
+
     def move(
-        self, theta: np.ndarray, data: GroupData, state: GroupState, looks_of_large: Any, generators: Any
+        self, theta: np.ndarray, data: GroupData | Reference, state: GroupState, looks_of_large: Any, generators: Any
     ) -> tuple[Outcome, RefreshOutcome, bool]:
         """Make one carried move and one refresh from θ, and say whether φ′ was proposed about the centre."""
-        first, second, about_centre = uninterrupted(self.transition, theta, data, state, looks_of_large, generators)
+        read = data_by_reference(data), by_reference(state), looks_of_large, generators
+        first, second, about_centre = uninterrupted(self.transition, theta, *read)
         return Outcome(*first), RefreshOutcome(*second), about_centre
 
     def start(self, rng: np.random.Generator) -> np.ndarray:
@@ -221,14 +231,14 @@ def complete_decider(
     prepared: PreparedGroups,
 ) -> GroupDecider:
     """Compile the moves and put the decider together, from what has been learnt."""
-    drawn, source = drawn_rows(test, prepared)
+    (drawn, source), e = drawn_rows(test, prepared), prepared.expansion
     parts = GroupParts(
-        model.linked, model.linked_seen, condition_of(prepared.expansion), test, drawn, source,
+        model.linked, model.linked_seen, compile_condition(model.links, e), compile_surrogate(model.links, e),
+        len(e.zero_sums) > 0, test, drawn, source,
         reach_by_group if drawn.reads is Reads.BY_BOUNDS else without_reach, prepared.bounds is not None,
         prepared.steps.normal.size > 0, bool(model.groups.moves_together.any()),
     )  # fmt: skip
-    transition = build_group_transition(parts)
-    decider = GroupDecider(model, test, share, theta0, others, fixed, prepared, parts, transition)
+    decider = GroupDecider(model, test, share, theta0, others, fixed, prepared, parts)
     _warm_up(decider)
     return decider
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from numba import types
+
 from pymc_austerity.acceptance import DECIDED
+from pymc_austerity.compile.by_address import compile_apart
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.carried_move import CarriedMove, build_carried_move
@@ -14,19 +17,25 @@ from pymc_austerity.groups.group_refresh import Refresh, build_refresh
 from pymc_austerity.groups.nested_shifts import NestedShift, build_nested_shift
 from pymc_austerity.groups.prior_moves import MoveGiven, Shift, build_move_along, build_move_given, build_shift
 from pymc_austerity.groups.tied_move import TiedMove, build_tied_move
-from pymc_austerity.likelihood.linked_functions import log_prior_at
+from pymc_austerity.likelihood.linked_functions import VECTOR, log_prior_at
 
 #: ``transition(theta, data, state, looks_of_large, generators)``: the fields of the `Outcome` of the carried move and
 #: those of a `RefreshOutcome`, as plain tuples, and whether φ′ was proposed about the centre.
 GroupTransition = Callable[..., tuple[tuple[Any, ...], tuple[Any, ...], bool]]
 
 
-def build_group_transition(parts: GroupParts) -> GroupTransition:
-    """Compile a carried move, one of tied groups, a refresh of each factor, and the moves that the prior decides."""
-    carried, move = build_carried_move(parts), build_move_along(log_prior_at)
+def build_group_transition(
+    parts: GroupParts, data: types.Type, state: types.Type, looks: types.Type, generators: types.Type
+) -> GroupTransition:
+    """Compile a carried move, one of tied groups, a refresh of each factor, and the moves that the prior decides.
+
+    They take a θ, and values of these types.
+    """
+    given, move = (data, state, generators), build_move_along(log_prior_at)
+    refresh = compile_apart(build_refresh(parts), VECTOR, types.int64, data, state, looks, generators)
     return _composed(
-        carried, build_tied_move(parts), build_refresh(parts), build_move_given(move), build_shift(move),
-        build_nested_shift(),
+        compile_apart(build_carried_move(parts), VECTOR, *given), compile_apart(build_tied_move(parts), VECTOR, *given),
+        refresh, compile_apart(build_move_given(move), VECTOR, *given), build_shift(move), build_nested_shift(),
     )  # fmt: skip
 
 

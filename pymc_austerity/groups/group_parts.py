@@ -9,11 +9,12 @@ import numpy as np
 
 from pymc_austerity.acceptance import DECIDED, AcceptanceTest, Conclude, Question, RowReader, Terms
 from pymc_austerity.compile.addresses import Addresses, n_rows_at
+from pymc_austerity.compile.by_reference import Reference, by_reference
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.by_group_bounds import draws_nothing
 from pymc_austerity.groups.group_bounds import GroupBounds, spans_of_groups
-from pymc_austerity.groups.group_conditional import Condition, Conditional
+from pymc_austerity.groups.group_conditional import Condition, Conditional, OnSurrogate
 from pymc_austerity.groups.group_expansion import GroupExpansion
 from pymc_austerity.groups.group_model import GroupLinks
 from pymc_austerity.groups.group_tails import GroupTails
@@ -58,6 +59,13 @@ class GroupData(NamedTuple):
     few: int  # a group without bounds and with no more rows than this decides on all of them
     turns: Turns
     n_refreshed: np.ndarray  # int64 (T,): groups of each turn refreshed a draw
+
+
+def data_by_reference(data: GroupData | Reference) -> Reference:
+    """Return what the moves read as they are handed it, and what is so already as it is."""
+    if isinstance(data, GroupData):
+        data = data._replace(expansion=by_reference(data.expansion), steering=by_reference(data.steering))
+    return by_reference(data)
 
 
 class GroupState(NamedTuple):
@@ -119,6 +127,8 @@ class GroupParts(NamedTuple):
     density: LinkedDensity  # of the rows as they are
     seen: LinkedDensity  # as the test sees it: remainders, with their known sum, or the rows as they are
     condition: Condition
+    surrogate: Callable[..., OnSurrogate]  # of `build_surrogate`
+    sums: bool  # whether some sums of effects are zero
     #: For rows of equal weight, and for rows as `source` draws them.
     test: AcceptanceTest
     drawn: AcceptanceTest

@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_austerity.bounds import NoRemainderBoundError
 from pymc_austerity.cholesky import NoFactorError
+from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.groups.crossed_means import find_tangent
 from pymc_austerity.groups.group_averages import find_means, is_curved, steer_groups
 from pymc_austerity.groups.group_bounds import find_group_bounds, no_bounds
@@ -203,7 +204,7 @@ def _check_groups(found: PreparedGroups, search: GroupSearch, theta_new: np.ndar
         new, old = search.both_sides(moved, theta, batch)
         left_new, left = search.remainders(moved, theta, e.centre, batch)
         expected = ((new - left_new) - (old - left)).sum()
-        known = own_changes(moved, theta, np.array([g]), e)[0]
+        known = own_changes(moved, theta, np.array([g]), by_reference(e))[0]
         if abs(known - expected) > _RELATIVE_ERROR * (np.abs(new - old).sum() + np.abs(left).sum() + 1):
             raise GroupModeError(
                 f"The expansion of group {g} changes by {known:.6g}, and that of its rows by {expected:.6g}: a "

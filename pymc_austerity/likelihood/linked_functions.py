@@ -51,7 +51,7 @@ LinkedOneSide = Callable[..., np.ndarray]
 
 
 #: θ, and the values of the variables of other steps.
-VECTOR = types.float64[::1]
+VECTOR, MATRIX = types.float64[::1], types.float64[:, ::1]
 #: What the graph of one vector returns, of two, and of a number and its gradient.
 ONE_VECTOR, PAIR = types.UniTuple(VECTOR, 1), types.UniTuple(VECTOR, 2)
 TOTAL_AND_SLOPE = types.Tuple((types.Array(types.float64, 0, "C"), VECTOR))

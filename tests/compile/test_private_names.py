@@ -30,6 +30,7 @@ ALLOWED = {
 #: Modules whose names are public only where their documentation says so, and what it says.
 INTERNAL = ("numba.core", "numba.np", "numba.experimental", "numba.cpython", "pytensor.link.numba")
 DOCUMENTED = {
+    "numba.experimental.structref",
     "pytensor.link.numba.dispatch.basic",
     "numba_njit",
     "register_funcify_and_cache_key",

@@ -12,8 +12,9 @@ from numba import njit
 import pymc_austerity as pma
 from pymc_austerity.acceptance import BAD_BOUND, DECIDED, ScalableSubsampling
 from pymc_austerity.acceptance.scalable_subsampling import keep_probability, log_factor
+from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.groups.group_bounds import most_drawn
-from pymc_austerity.groups.group_parts import RefreshOutcome
+from pymc_austerity.groups.group_parts import data_by_reference
 from pymc_austerity.groups.group_refresh import build_refresh
 from pymc_austerity.kernel import pack_generators
 
@@ -68,9 +69,9 @@ def bounded(decider):
         shared = state.shared._replace(factor=np.full_like(state.shared.factor, np.nan))
         steps = data.steps._replace(share=0.0)  # no move is made on the surrogate
         data, state = data._replace(unread=np.empty(0, np.int64), steps=steps), state._replace(shared=shared)
-        carried, found, _ = decider.transition(theta, data, state, (), generators)
-        assert np.array_equal(carried[0], theta)
-        return RefreshOutcome(*found)
+        carried, found, _ = decider.move(theta, data, state, (), generators)
+        assert np.array_equal(carried.theta, theta)
+        return found
 
     return refresh
 
@@ -82,7 +83,7 @@ def test_made_to_read_all_rows_groups_decide_as_on_all_rows(decider, bounded):
 
     def by_test_alone(theta, f, data, state, looks, generators):
         bounded(theta, f, data._replace(n_refreshed=0 * data.n_refreshed), state, (), generators)  # the same numbers
-        return by_test(theta, f, data, state, looks, generators)
+        return by_test(theta, f, data_by_reference(data), by_reference(state), looks, generators)
 
     on_all, of_all = _refreshed(by_test_alone, decider, decider.data(), looks=looks)
     assert 0 < sum(o.n_accepted for o in of_all) < sum(o.n_groups for o in of_all)
@@ -99,11 +100,11 @@ def _largest_z(decider, data, refresh=None, n=16_000):
     generators, looks = pack_generators(*rng.spawn(3)), decider.looks_of_large()
     state, theta, draws = decider.new_state(), decider.start(rng), np.empty((n, 7))
     for i in range(n):
-        first, second, _ = decider.transition(theta, data, state, looks, generators)
+        first, second, _ = decider.move(theta, data, state, looks, generators)
         if refresh is not None:
-            second = refresh(first[0], 0, data, state, looks, generators)
-        assert second[1] == DECIDED
-        theta = draws[i] = second[0]
+            second = refresh(first.theta, 0, data_by_reference(data), by_reference(state), looks, generators)
+        assert second.status == DECIDED
+        theta = draws[i] = second.theta
     return largest_z(draws.T, moments(by_group(logistic_rows(BINARY), INDEX, 5)))
 
 

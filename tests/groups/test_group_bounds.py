@@ -7,9 +7,10 @@ from grouped import search_of
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance import DECIDED
+from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups.group_bounds import spans_of_move
-from pymc_austerity.groups.group_parts import RefreshOutcome
+from pymc_austerity.groups.group_parts import RefreshOutcome, data_by_reference
 from pymc_austerity.groups.group_preparation import prepare_groups
 from pymc_austerity.groups.group_refresh import build_refresh
 from pymc_austerity.groups.rows_of_draw import described
@@ -107,7 +108,7 @@ def _refreshed(decider):
     for kept, now in zip((state.mean, state.alone, state.factor), decider.model.condition(theta, *at)):
         kept[:] = now
     generators, looks = pack_generators(*rng.spawn(3)), decider.looks_of_large()
-    return RefreshOutcome(*refresh(theta, 0, decider.data(), state, looks, generators))
+    return RefreshOutcome(*refresh(theta, 0, data_by_reference(decider.data()), by_reference(state), looks, generators))
 
 
 @pytest.mark.parametrize(("write", "why"), [(_logistic, "times to decide about its group"), (_direction, "No bound")])

@@ -9,10 +9,12 @@ from evidence import MAX_Z, moment_z
 from numba import njit
 
 import pymc_austerity as pma
+from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups.carried_move import build_carried_move
 from pymc_austerity.groups.group_chain import GroupChain
 from pymc_austerity.groups.group_conditional import OnSurrogate
+from pymc_austerity.groups.group_parts import data_by_reference
 from pymc_austerity.groups.surrogate_move import build_surrogate_move
 from pymc_austerity.kernel import pack_generators
 
@@ -63,11 +65,12 @@ def _largest_z(case, carried=None):
     decider, (moments, quantiles) = case
     data, looks, state, rng = decider.data(), decider.looks_of_large(), decider.new_state(), np.random.default_rng(2)
     generators, theta, draws = pack_generators(*rng.spawn(3)), decider.start(rng), np.empty((2, N))
+    read = data_by_reference(data), by_reference(state)
     for i in range(N):
         if carried is not None:
             for _ in range(4):
                 state.phi[:] = np.nan  # what belongs to φ is worked out anew, with the mistake and without it
-                theta = carried(theta, data, state, generators)[0].theta
+                theta = carried(theta, *read, generators)[0].theta
             state.phi[:] = np.nan
         theta = decider.move(theta, data, state, looks, generators)[1].theta
         draws[:, i] = theta[0], np.exp(theta[1])

@@ -16,12 +16,14 @@ from numba import njit
 
 import pymc_austerity as pma
 from pymc_austerity.compile import graph_compiler
+from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups import GroupsNotFoundError, change_of_variables, read_groups, tied_prior
 from pymc_austerity.groups.carried_move import build_carried_move
-from pymc_austerity.groups.group_conditional import Conditional, place_all
+from pymc_austerity.groups.group_conditional import Conditional, build_surrogate, place_all
 from pymc_austerity.groups.group_density import compile_group_prior
 from pymc_austerity.groups.group_model import GroupModel
+from pymc_austerity.groups.group_parts import data_by_reference
 from pymc_austerity.groups.group_pass import GroupPass
 from pymc_austerity.groups.shared_move import adapt_shared
 from pymc_austerity.groups.tied_move import adapt_tied, build_tied_move
@@ -164,12 +166,13 @@ def run(decider, carried=None, tied=None, n=DRAWS):
     """Draws of θ, and the shares that were accepted; `carried` and `tied` take the place of the step's own moves."""
     data, looks, state, rng = decider.data(), decider.looks_of_large(), decider.new_state(), np.random.default_rng(2)
     generators, theta, draws, accepted = pack_generators(*rng.spawn(3)), decider.start(rng), [], []
+    read = data_by_reference(data), by_reference(state)
     for i in range(-400, n):
         if carried is not None:
             state.phi[:] = np.nan
-            theta = carried(theta, data, state, generators)[0].theta
+            theta = carried(theta, *read, generators)[0].theta
         if tied is not None:
-            theta = tied(theta, data, state, generators).theta
+            theta = tied(theta, *read, generators).theta
         if carried is None:
             first, second, about_centre = decider.move(theta, data, state, looks, generators)
             theta = second.theta
@@ -226,7 +229,7 @@ def test_log_determinant_left_out_is_seen(walked):
         return Conditional(given.mean, given.alone, given.factor, 0.0, given.left, given.normals)
 
     tied, parts = cached(build_tied_move(decider.parts)), decider.parts
-    for of, right in ((parts, True), (parts._replace(condition=without), False)):
+    for of, right in ((parts, True), (parts._replace(condition=without, surrogate=build_surrogate(without)), False)):
         draws = run(decider, cached(build_carried_move(of)), tied)[0]
         assert (largest_z(columns("walk", decider, draws), expected) < (1 if right else 2) * MAX_Z) == right
 

@@ -13,7 +13,7 @@ from numba import typeof
 import pymc_austerity as pma
 from pymc_austerity.compile.code_key import code_key
 from pymc_austerity.diagnostics.results import as_dataset, group
-from pymc_austerity.groups.group_moves import build_group_transition
+from pymc_austerity.groups.carried_move import build_carried_move
 
 QUIET = {"progressbar": False, "compute_convergence_checks": False, "random_seed": 4}
 #: Two groups have more rows than are read one by one; one has none.
@@ -121,7 +121,7 @@ def test_other_data_give_the_draws_of_a_new_step(case):
 
 
 def _key_of_moves(decider, **others):
-    return code_key(build_group_transition(decider.parts._replace(**others)))
+    return code_key(build_carried_move(decider.parts._replace(**others)))
 
 
 @pytest.mark.slow

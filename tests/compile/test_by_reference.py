@@ -1,0 +1,144 @@
+"""Named tuples behind one pointer, and functions that are compiled apart from their callers."""
+
+from types import FunctionType
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numba import typeof, types
+from numba.core.errors import TypingError
+
+from pymc_austerity.compile import by_address
+from pymc_austerity.compile import cache as compile_cache
+from pymc_austerity.compile.by_address import compile_apart
+from pymc_austerity.compile.by_reference import by_reference
+from pymc_austerity.compile.cache import cached
+from pymc_austerity.compile.lean_njit import njit
+
+VECTOR = types.float64[::1]
+
+
+class Inner(NamedTuple):
+    values: np.ndarray
+    places: np.ndarray
+
+
+class Outer(NamedTuple):
+    inner: Inner
+    matrix: np.ndarray
+    number: float
+    count: int
+
+
+def outer():
+    return Outer(Inner(np.arange(3.0), np.array([2, 0])), np.ones((2, 3), np.float32), 2.5, 7)
+
+
+@njit
+def read(of):
+    return of.inner.values[of.inner.places].sum() + of.matrix.sum() + of.number * of.count
+
+
+@njit
+def write(of):
+    of.inner.values[0] = -10.0
+    return of.inner.values
+
+
+def test_fields_are_those_of_the_tuple():
+    assert read(by_reference(outer())) == read(outer()) == 2 + 6 + 17.5
+
+
+def test_arrays_are_shared_and_outlive_the_tuple():
+    given = outer()
+    referred, values = by_reference(given), given.inner.values
+    assert write(referred) is not None
+    assert values[0] == -10.0
+    del given, values
+    assert write(referred)[0] == -10.0
+
+
+def test_a_reference_stays_as_it_is():
+    referred = by_reference(outer())
+    assert by_reference(referred) is referred
+    same = njit(lambda of: by_reference(by_reference(of)).number)
+    assert same(referred) == same(outer()) == 2.5
+
+
+def test_two_tuples_of_one_type_are_of_one_type():
+    assert typeof(by_reference(outer())) == typeof(by_reference(outer()))
+    assert typeof(by_reference(outer())) != typeof(by_reference(outer()._replace(count=7.0)))
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """Let compiled code be kept in an empty folder."""
+    monkeypatch.setattr(compile_cache, "FOLDER", tmp_path)
+
+
+def as_in_the_package(build):
+    """Let what a function builds be functions of the package, which have keys."""
+    return FunctionType(build.__code__, {**globals(), "__name__": "pymc_austerity.built_by_tests"}, build.__name__)
+
+
+@as_in_the_package
+def scaled(k):
+    @njit
+    def function(x, of):
+        if x[0] < 0:
+            raise ValueError("below zero")
+        return k * x.sum(), of.number
+
+    return function
+
+
+@as_in_the_package
+def caller(function):
+    return njit(lambda x, of: function(x, of)[0] + function(x, of)[1])
+
+
+def test_what_is_compiled_apart_returns_the_same(own):
+    given = np.array([1.0, 2.0]), by_reference(outer())
+    apart = compile_apart(scaled(3.0), *map(typeof, given))
+    assert caller(apart)(*given) == caller(scaled(3.0))(*given) == 11.5
+    assert caller(compile_apart(scaled(4.0), *map(typeof, given)))(*given) == 14.5
+    assert apart(*given) == (9.0, 2.5)
+
+
+def test_an_error_comes_through(own):
+    given = np.array([-1.0]), by_reference(outer())
+    with pytest.raises(ValueError, match="below zero"):
+        caller(compile_apart(scaled(3.0), *map(typeof, given)))(*given)
+
+
+def test_arguments_of_other_types_are_refused(own):
+    given = np.array([1.0]), by_reference(outer())
+    apart = caller(compile_apart(scaled(3.0), *map(typeof, given)))
+    for other in (np.ones((2, 2)), np.ones(4)[::2], np.ones(2, np.float32)):
+        with pytest.raises(TypingError, match="was compiled for"):
+            apart(other, given[1])
+    with pytest.raises(TypingError, match="was compiled for"):
+        apart(given[0], outer())
+
+
+def test_without_a_key_it_is_compiled_in_its_callers():
+    function = njit(lambda x, y: x.sum())
+    assert compile_apart(function, VECTOR, VECTOR) is function
+
+
+def test_callers_find_it_when_their_code_was_kept(own):
+    given = np.array([1.0, 2.0]), by_reference(outer())
+    for loads in (False, True):
+        apart = compile_apart(scaled(5.0), *map(typeof, given))
+        of_caller = cached(caller(apart))
+        assert of_caller(*given) == 17.5
+        assert bool(of_caller.stats.cache_hits) == loads
+
+
+def test_it_works_as_a_c_function_too(own, monkeypatch):
+    """Without numba's private name for where a function lies, see `by_address`."""
+    monkeypatch.setattr(by_address, "address_of", None)
+    monkeypatch.setattr(by_address, "call_at", by_address._call_checked)
+    given = np.array([1.0, 2.0]), by_reference(outer())
+    apart = compile_apart(scaled(7.0), *map(typeof, given))
+    assert caller(apart)(*given) == 23.5
