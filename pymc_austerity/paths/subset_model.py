@@ -38,6 +38,9 @@ from pymc_austerity.likelihood.rebuild import BatchRebuild
 from pymc_austerity.likelihood.repeats import numbers_for_repeats, shapes_of_free
 from pymc_austerity.paths.row_arrays import PROBE_ROWS, RowArray, find_row_arrays
 
+#: Rows with which a copy is evaluated; a prime, which no other length is likely to be.
+_FEW_ROWS = 97
+
 
 @dataclass(frozen=True)
 class SubsetModel:
@@ -104,7 +107,27 @@ def subset_model(
     copy._coords = {name: None if name in row_dims else values for name, values in graph._coords.items()}
     built = model_from_fgraph(copy, mutate_fgraph=True)
     built.dim_lengths.update({name: length if name in row_dims else dim for name, dim in dim_lengths.items()})
-    return SubsetModel(built, n_rows, arrays, tuple(str(out.name) for out in dropped))
+    found = SubsetModel(built, n_rows, arrays, tuple(str(out.name) for out in dropped))
+    _check_with_few_rows(found)
+    return found
+
+
+def _check_with_few_rows(subset: SubsetModel) -> None:
+    """Evaluate the copy with fewer rows, where what keeps its N entries no longer fits the rest."""
+    held = {str(a.shared.name): a.shared.get_value(borrow=True) for a in subset.arrays}
+    n_few = max(1, min(_FEW_ROWS, subset.n_rows // 2))
+    subset.put(subset.take(np.arange(n_few)))
+    try:
+        subset.model.compile_logp(mode=BY_NUMPY)(subset.model.initial_point())
+    except Exception as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ValueError(
+            f"With {n_few:,} of the {subset.n_rows:,} rows the model cannot be evaluated: {reason}. Most likely an "
+            f"array that the model computes has {subset.n_rows:,} entries whatever rows are subset, as one that is "
+            "repeated or flattened within the model. Repeat and flatten data outside the model."
+        ) from error
+    finally:
+        subset.put(held)
 
 
 def observed_lengths(model: Model) -> dict[str, int]:

@@ -130,6 +130,11 @@ def _find_mode(given: ToLearn, taylor: Taylor) -> tuple[LogPosterior, Mode]:
             return posterior, find_mode(posterior, given.start, given.progressbar, _entry_names(given.likelihood))
         shapes = {b.name: b.shape for of in given.likelihood.psi_blocks for b in of.apart()}
         values = finite_values("Taylor(centre=)", taylor.centre, shapes)
+        if missing := [name for name in shapes if name not in values]:
+            raise ValueError(
+                f"Taylor(centre=) has no value for {', '.join(missing)}, and rows are expanded in it too. Give all "
+                "unconstrained variables, as in model.initial_point()."
+            )
         return posterior, _at(flatten_onto(given.start, values, given.likelihood.psi_blocks), posterior)
     except (NotImplementedError, NullTypeGradError, MethodNotDefined, NumbaError) as error:
         reason = str(error).strip().partition("\n")[0]

@@ -122,6 +122,8 @@ def test_every_argument_is_described(step):
 def test_centre_of_an_expansion():
     with pytest.raises(ValueError, match=r"Taylor\(centre=\) has 'scale', which is no unconstrained .* mean scale_log"):
         pma.PenaltyMH(model=MODEL, proxy=pma.Taylor(centre={"scale": 1.0}))
+    with pytest.raises(ValueError, match=r"has no value for beta, and .* Give all unconstrained"):
+        pma.PenaltyMH(model=MODEL, proxy=pma.Taylor(centre={"scale_log__": 0.1}))
 
 
 @pytest.mark.parametrize("of", [float, np.float64, np.uint8])
