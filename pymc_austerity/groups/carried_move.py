@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from pymc_austerity.acceptance import BAD_PRIOR, DECIDED
-from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.group_conditional import Condition, OnSurrogate, whiten
@@ -41,9 +40,7 @@ def build_carried_move(
 @built_once
 def _surrogate_of(surrogate: Callable[..., OnSurrogate]) -> Callable[..., OnSurrogate]:
     """Compile ``surrogate(phi, z, data)``, with the `GroupData`."""
-    return njit(
-        lambda phi, z, data: surrogate(phi, z, data.links, data.others, data.fixed, by_reference(data.steering))
-    )
+    return njit(lambda phi, z, data: surrogate(phi, z, data.links, data.others, data.fixed, data.steering))
 
 
 @built_once
@@ -64,8 +61,7 @@ def _carried_by(
             phi[p] = theta[e.shared[p]]
             moved = moved or phi[p] != state.phi[p]
         if moved:
-            steering = by_reference(data.steering)
-            _keep(phi, condition(data.links.prior, theta, data.others, data.fixed, steering), state)
+            _keep(phi, condition(data.links.prior, theta, data.others, data.fixed, data.steering), state)
         conditional = conditional_of(state)
         noise = draw_noise(generators[DECIDE])
         prior = log_prior_at(data.links.rows, theta, data.others, data.fixed)
