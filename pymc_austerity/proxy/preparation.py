@@ -123,7 +123,7 @@ class ProxyPlan:
     required: bool
     excluded: bool = False  # whether the user said ``proxy=None``
     #: What to do where it is required and cannot be built, a sentence.
-    otherwise: str = "Sample with proxy=None, or NUTS."
+    otherwise: str = ""
     by_statistics: bool = False  # whether the model has sufficient statistics, so that the proxy leaves no remainder
 
     def without(self) -> ProxyPlan:

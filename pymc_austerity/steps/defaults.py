@@ -56,14 +56,15 @@ def plan_proxy(
             )
         return replace(_NONE, excluded=True)
     floor = _floor(test, rows)
+    taken = proxy if isinstance(proxy, Taylor) else Taylor()
     if test.reads is Reads.BY_BOUNDS:
-        chosen = proxy if isinstance(proxy, Taylor) else Taylor()
-        return ProxyPlan(chosen, floor, required=True, otherwise=_NEEDS_PROXY)
-    if isinstance(proxy, Taylor):
-        return ProxyPlan(proxy, floor, required=True)
-    if callable(bound) and not (moves or weighted):
+        return ProxyPlan(taken, floor, required=True, otherwise=_NEEDS_PROXY)
+    needs = {"proxy=": taken is proxy, "proposal=": moves, "rows=": weighted}
+    need_it = [name for name, needs_it in needs.items() if needs_it]
+    if callable(bound) and not need_it:
         return _NONE  # a bound that was written for the rows is none for their remainders
-    return ProxyPlan(Taylor(), floor, required=moves or weighted)
+    otherwise = f"To sample without a proxy leave out {', '.join(need_it)}."
+    return ProxyPlan(taken, floor, required=bool(need_it), otherwise=otherwise)
 
 
 def plan_pool(plan: ProxyPlan, test: AcceptanceTest, proposal: Proposal | None, name: str) -> ProxyPlan:

@@ -86,6 +86,27 @@ def test_separable_classes_under_a_flat_prior_have_no_mode():
             pma.ApproxMH(proxy=pma.Taylor())
 
 
+@pytest.mark.parametrize(
+    ("given", "left_out"),
+    [
+        ({"proxy": pma.Taylor()}, "proxy="),
+        ({"proposal": pma.SurrogateHMC()}, "proposal="),
+        ({"proposal": pma.SurrogateHMC(), "rows": pma.Weighted()}, "proposal=, rows="),
+    ],
+    ids=lambda of: of if isinstance(of, str) else "",
+)
+def test_what_asks_for_a_proxy_is_named_where_there_is_none(given, left_out):
+    with pm.Model() as model:
+        included = pm.Bernoulli("included", 0.5, shape=2)
+        pm.Normal("y", X @ (included * pm.Normal("beta", shape=2)), 1, observed=X[:, 0])
+    with pytest.raises(
+        pma.UnsupportedModelError, match=rf"no derivative. To sample without a proxy leave out {left_out}\.$"
+    ):
+        pma.PenaltyMH(model=model, progressbar=False, **given)
+    kept = {name: value for name, value in given.items() if f"{name}=" not in left_out}
+    assert pma.PenaltyMH(model=model, progressbar=False, **kept).decider.parts.prepared is None
+
+
 @pytest.mark.slow
 def test_two_modes_are_not_one():
     with pm.Model():
