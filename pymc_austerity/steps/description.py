@@ -102,11 +102,13 @@ def warn_of_indicators(model: Model, variables: Iterable[Variable], name: str) -
         if not isinstance(rv.owner.op, pm.Bernoulli.rv_type):
             continue
         selected = next((other for other in model.free_RVs if _selects(model, rv, other)), None)
-        jumps = "" if selected is None else f"{name}(proposal=pma.ReversibleJump({selected.name!r}, {rv.name!r})), or "
+        jumps = (
+            "" if selected is None else f"{name}(proposal=pma.ReversibleJump({selected.name!r}, {rv.name!r})), or with "
+        )
         _log.warning(
             f"{rv.name!r} takes 0 or 1, and {name} proposes another value together with a step of all its other "
             "variables: where the rows tell much of it, it hardly ever switches. Sum it out (pm.Mixture, or "
-            f"pm.math.logaddexp in a potential), or sample with {jumps}with a step of its own beside {name}: "
+            f"pm.math.logaddexp in a potential), or sample with {jumps}a step of its own beside {name}: "
             f"pm.BinaryGibbsMetropolis([{rv.name!r}])."
         )
 
