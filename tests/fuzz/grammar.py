@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import dataclass, field
 
@@ -71,7 +72,7 @@ class Writer:
     data: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     taken: int = 0
-    splits: bool = True
+    tied: str | None = None  # the predictor whose rows are tied together
     sparse: bool = False
 
     def name(self, stem):
@@ -100,6 +101,12 @@ class Writer:
         name = self.name(stem)
         self.lines.append(f"{name} = {expression}")
         return name
+
+    @property
+    def splits(self):
+        """Whether no line after the one that ties rows together reads what it ties: a Pareto has no location, say."""
+        tie = max((i for i, line in enumerate(self.lines) if line.startswith(f"{self.tied} = ")), default=-1)
+        return self.tied is None or not any(re.search(rf"\b{self.tied}\b", line) for line in self.lines[tie + 1 :])
 
     def unit(self):
         """Return a unit: one, or any from 1e-12 to 1e12."""

@@ -176,7 +176,7 @@ def predictor(w):
     eta = w.value("eta", " + ".join(f"({t})" for t in terms))
     if w.chance(0.15):
         w.lines.append(f"{eta} = pm.Deterministic('{eta}', {eta})")
-    if w.chance(0.06) and w.splits:
-        w.splits = False
+    if w.chance(0.06) and w.tied is None:
+        w.tied = eta
         w.lines.append(f"{eta} = " + w.pick(*TIES).format(eta))
     return eta
