@@ -47,7 +47,7 @@ def of_step(model: pm.Model, build: Callable[..., Any], draws: int, thin: int) -
     each = run.sampling / (draws + TUNE)
     return {
         "draws": draws,
-        "passes": step.decider.setup_passes,
+        "passes": step.decider.reported.setup_passes,
         "predicted rows": getattr(step, "predicted_rows", float("nan")),
         "always read": getattr(step, "rows_always_read", float("nan")),
         "rows a draw": float(stats["n_rows"].mean()),

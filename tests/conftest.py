@@ -15,7 +15,7 @@ from xxhash import xxh3_128
 
 from pymc_austerity.compile import cache as compile_cache
 from pymc_austerity.compile import code_key
-from pymc_austerity.groups import group_decider
+from pymc_austerity.groups import group_assembly
 from pymc_austerity.kernel import decider
 
 mpl.use("Agg")
@@ -68,7 +68,7 @@ def _loggers_are_left_as_they_were():
     assert left == levels, f"the levels of {loggers} were {levels} and are {left}"
 
 
-_WARM_UPS = [(module, module._warm_up) for module in (decider, group_decider)]
+_WARM_UPS = [(module, module._warm_up) for module in (decider, group_assembly)]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -70,7 +70,7 @@ def test_a_well_behaved_model_is_trusted_without_a_warning(steered, caplog):
     assert set(report.checks.index) == set(names.split(", "))
     usage = pma.data_usage(idata)
     assert usage["share"] < 0.1
-    assert usage["setup_passes"] == steered[1].decider.setup_passes > 1
+    assert usage["setup_passes"] == steered[1].decider.reported.setup_passes > 1
 
 
 @pytest.mark.slow

@@ -10,13 +10,14 @@ import numpy as np
 
 from pymc_austerity.acceptance import AcceptanceTest, Exact, NeedsDistinctRowsError, Reads, ScalableSubsampling
 from pymc_austerity.groups.group_costs import choose_carried_rows, rest_of_draw
-from pymc_austerity.groups.group_decider import GroupDecider, complete_decider
+from pymc_austerity.groups.group_decider import GroupDecider
 from pymc_austerity.groups.group_density import check_groups
 from pymc_austerity.groups.group_model import GroupModel
 from pymc_austerity.groups.group_preparation import prepare_groups, weigh_groups
 from pymc_austerity.groups.group_search import GroupSearch
 from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.groups.prepared_groups import PreparedGroups
+from pymc_austerity.kernel import pack_generators
 from pymc_austerity.likelihood import Density, ModelData
 from pymc_austerity.progress import Phases
 from pymc_austerity.rows import Weighted
@@ -48,7 +49,10 @@ def assemble_groups(
         learnt = _learn(data, model, test, phases.shown)
 
     def complete(learnt: tuple[PreparedGroups, AcceptanceTest], fixed: tuple[np.ndarray, ...]) -> GroupDecider:
-        return complete_decider(model, learnt[1], share, data.theta0, data.others0, fixed, learnt[0])
+        found, chosen = learnt
+        decider = GroupDecider(model, chosen, share, data.theta0, data.others0, fixed, found)
+        _warm_up(decider)
+        return decider
 
     with phases("Compiling the moves"):
         decider = complete(learnt, data.fixed)
@@ -77,3 +81,10 @@ def _learn(
             test.with_replacement()
             found = weigh_groups(found, search, Weighted().floor, progressbar)
     return found, test
+
+
+def _warm_up(decider: GroupDecider) -> None:
+    """Compile by making all moves once, so that forked chains inherit the code."""
+    rng = np.random.default_rng(0)
+    start, generators = decider.start(rng), pack_generators(*rng.spawn(3))
+    decider.move(start, decider.data(), decider.new_state(), decider.looks_of_large(), generators)

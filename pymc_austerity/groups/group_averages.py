@@ -82,7 +82,7 @@ def _cloud(search: GroupSearch, of: GroupCentre, rng: np.random.Generator) -> _C
     e, thetas, left = of.expansion, [], []
     shared, own = antithetic(rng, of.mean.size), antithetic(rng, e.own.size)
     for of_shared, of_own in zip(shared, own, strict=True):
-        theta = search.theta(of.mean + of.factor @ of_shared, of_own.reshape(e.own.shape), e)
+        theta = search.surrogate.theta(of.mean + of.factor @ of_shared, of_own.reshape(e.own.shape), e)
         left.append(search.total(theta) - float(grouped_sum(theta, search.data.others0, by_reference(e))))
         thetas.append(theta)
     return _Cloud(np.array(thetas), float(np.std(left)))
@@ -133,7 +133,7 @@ def find_means(search: GroupSearch) -> tuple[GroupCentre, GroupCentre]:
         theta[here.shared] += share * step_of_shared
         if share * far < _CLOSE_ENOUGH and share * gained < _LITTLE:
             passes = 1 + 2 * rounds * len(points)
-            if not np.isfinite(search.condition(here.centre, here).log_det):
+            if not np.isfinite(search.surrogate.condition(here.centre, here).log_det):
                 raise GroupModeError(_NOT_FINITE)
             centre = GroupCentre(search.expand(here.centre), *normal_law(search, here, 0.0), passes)
             return centre, centre._replace(expansion=here)

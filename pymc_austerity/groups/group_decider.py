@@ -1,20 +1,19 @@
-"""Everything that moves for groups need, compiled, as `assemble_groups` makes it."""
+"""The `GroupDecider`: everything that the moves of a model with groups need, compiled."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numba import typeof
 from numba.typed import Dict
 
-from pymc_austerity.acceptance import AcceptanceTest, Reads, ScalableSubsampling
+from pymc_austerity.acceptance import AcceptanceTest, Reads
 from pymc_austerity.compile.addresses import Addresses
 from pymc_austerity.compile.by_address import Reached
 from pymc_austerity.compile.by_reference import Reference, by_reference
-from pymc_austerity.groups.by_group_bounds import RowsByGroupBounds
 from pymc_austerity.groups.group_bounds import no_bounds
 from pymc_austerity.groups.group_conditional import compile_condition, compile_surrogate
 from pymc_austerity.groups.group_costs import rest_of_draw, rows_by_test, share_refreshed
@@ -29,17 +28,18 @@ from pymc_austerity.groups.group_parts import (
     reach_by_group,
     without_reach,
 )
+from pymc_austerity.groups.group_surrogate import GroupSurrogate
 from pymc_austerity.groups.prepared_groups import PreparedGroups
 from pymc_austerity.groups.shared_move import shared_state
 from pymc_austerity.groups.tied_move import tied_state
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Outcome, pack_generators
 from pymc_austerity.kernel.chain import NEARER, further_start, largest_fall
-from pymc_austerity.rows import RowSource
-from pymc_austerity.rows.weighted import WeightedRows
+from pymc_austerity.kernel.reported import Reported
 
 #: A group with so many rows, or fewer, decides on all of them: more than that a test may save.
 _FEW_ROWS = 600
+_BROKEN_BOUND = "No draw so far is then exact: sample with ExactMH(), and report the model."
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,38 +57,41 @@ class GroupDecider:
     others: np.ndarray
     fixed: tuple[np.ndarray, ...]
     prepared: PreparedGroups
-    parts: GroupParts
+
+    @cached_property
+    def parts(self) -> GroupParts:
+        """The compiled parts of the moves."""
+        model, found, e = self.model, self.prepared, self.prepared.expansion
+        drawn, source = found.drawn_rows(self.test)
+        return GroupParts(
+            model.linked, model.linked_seen, compile_condition(model.links, e), compile_surrogate(model.links, e),
+            len(e.zero_sums) > 0, self.test, drawn, source,
+            reach_by_group if drawn.reads is Reads.BY_BOUNDS else without_reach, found.bounds is not None,
+            found.steps.normal.size > 0, bool(model.groups.moves_together.any()),
+        )  # fmt: skip
 
     @property
     def n_rows(self) -> int:
         """N; those of the user's data are as many."""
         return len(self.prepared.rows)
 
-    n_table = n_rows
-
     @property
-    def setup_passes(self) -> float:
-        """Passes over all rows before the first draw."""
-        return self.prepared.passes
-
-    def number_in_table(self, row: int) -> int:
-        """Return the number in the user's table of a row that chains read; one that is negative is none."""
-        return int(self.prepared.order[row]) if row >= 0 else row
-
-    #: What a row is called in messages, and what it means that one changed by more than its bound.
-    row_called: ClassVar[str] = "row"
-    broken_bound: ClassVar[str] = "No draw so far is then exact: sample with ExactMH(), and report the model."
-
-    @property
-    def error(self) -> str:
-        """How the chain errs, in a few words; empty where it leaves the posterior as it is."""
-        return "" if self.parts.drawn.reads is Reads.BY_BOUNDS and self.parts.bounded else self.test.error
+    def reported(self) -> Reported:
+        """What a step reports of it."""
+        found = self.prepared
+        error = "" if self.parts.drawn.reads is Reads.BY_BOUNDS and self.parts.bounded else self.test.error
+        return Reported(self.n_rows, found.passes, error, "row", found.number_in_table, _BROKEN_BOUND)
 
     @cached_property
     def prior_slope(self) -> Reached | None:
         """The log prior and its gradient, where something is normal given all else that is shared."""
         normal = self.prepared.steps.normal
         return self.model.prior_slope(normal) if normal.size else None
+
+    @property
+    def surrogate(self) -> GroupSurrogate:
+        """What the expansion that proposals read and the prior say."""
+        return GroupSurrogate(self.model, self.others, self.fixed)
 
     @property
     def links(self) -> GroupLinks:
@@ -175,24 +178,22 @@ class GroupDecider:
 
     def start(self, rng: np.random.Generator) -> np.ndarray:
         """Draw a start, φ further from its centre than a draw would be."""
-        found, at = self.prepared, (self.others, self.fixed, self.prepared.steering)
+        found, e, surrogate = self.prepared, self.prepared.steering, self.surrogate
         width, z = further_start(found.mean.size), rng.standard_normal(self.model.groups.own.shape)
-        lowest = self.model.marginal(found.mean, *at)[0] - largest_fall(found.mean.size, width)
+        lowest = surrogate.marginal(found.mean, e)[0] - largest_fall(found.mean.size, width)
         for _ in range(NEARER):
             phi = found.draw_shared(rng, width)
-            theta = self.model.theta(phi, z, *at)
+            theta = surrogate.theta(phi, z, e)
             log_prior = uninterrupted(self.model.density.log_prior, theta, self.others, *self.fixed)[0]
-            if np.isfinite(log_prior) and self.model.marginal(phi, *at)[0] > lowest:
+            if np.isfinite(log_prior) and surrogate.marginal(phi, e)[0] > lowest:
                 return theta
             # Where groups say little of a scale it may have no density at the ends of the normal approximation.
             width /= 2
-        return self.model.theta(found.mean, z, *at)
+        return surrogate.theta(found.mean, z, e)
 
     def __reduce__(self) -> Any:
-        # The graphs of the prior are among the groups.
-        model = self.model
-        given = (model.likelihood, model.groups, model.expands, model.compile_kwargs)
-        return _assemble_again, (given, self.test, self.share, self.theta0, self.others, self.fixed, self.prepared)
+        given = self.model, self.test, self.share, self.theta0, self.others, self.fixed, self.prepared
+        return GroupDecider, given
 
 
 def rows_refreshed(decider: GroupDecider) -> float:
@@ -201,50 +202,3 @@ def rows_refreshed(decider: GroupDecider) -> float:
     if found.bounds is not None and found.costs is not None:
         return found.costs.refreshed
     return rows_by_test(decider.test, np.diff(found.start), decider.few)
-
-
-def drawn_rows(test: AcceptanceTest, prepared: PreparedGroups) -> tuple[AcceptanceTest, RowSource]:
-    """Return the test of the carried move and the rows that it draws: by bounds or by weights, where it does.
-
-    Where nothing is left of any row, all tests decide alike, and none has a row to read.
-    """
-    if test.reads is Reads.BY_BOUNDS or prepared.nothing_left:
-        assert prepared.bounds is not None
-        return ScalableSubsampling() if prepared.nothing_left else test, RowsByGroupBounds(prepared.bounds.table)
-    if prepared.table is None:
-        return test, test.rows
-    return test.with_replacement(), WeightedRows(prepared.table)
-
-
-def _assemble_again(model: tuple[Any, ...], *given: Any) -> GroupDecider:
-    """Assemble a decider in another process, from what has been learnt already."""
-    return complete_decider(GroupModel(*model), *given)
-
-
-def complete_decider(
-    model: GroupModel,
-    test: AcceptanceTest,
-    share: float | None,
-    theta0: np.ndarray,
-    others: np.ndarray,
-    fixed: tuple[np.ndarray, ...],
-    prepared: PreparedGroups,
-) -> GroupDecider:
-    """Compile the moves and put the decider together, from what has been learnt."""
-    (drawn, source), e = drawn_rows(test, prepared), prepared.expansion
-    parts = GroupParts(
-        model.linked, model.linked_seen, compile_condition(model.links, e), compile_surrogate(model.links, e),
-        len(e.zero_sums) > 0, test, drawn, source,
-        reach_by_group if drawn.reads is Reads.BY_BOUNDS else without_reach, prepared.bounds is not None,
-        prepared.steps.normal.size > 0, bool(model.groups.moves_together.any()),
-    )  # fmt: skip
-    decider = GroupDecider(model, test, share, theta0, others, fixed, prepared, parts)
-    _warm_up(decider)
-    return decider
-
-
-def _warm_up(decider: GroupDecider) -> None:
-    """Compile by making all moves once, so that forked chains inherit the code."""
-    rng = np.random.default_rng(0)
-    start, generators = decider.start(rng), pack_generators(*rng.spawn(3))
-    decider.move(start, decider.data(), decider.new_state(), decider.looks_of_large(), generators)

@@ -72,8 +72,8 @@ def find_group_centre(search: GroupSearch) -> GroupCentre:
                 "the prior of a scale is not proper at zero."
             )
         phi = _surrogate_mode(search, here, scale, radius) if moves_shared else here.centre[here.shared]
-        _, theta = search.at(phi, here)
-        factor = np.tril(search.condition(theta, here).factor)  # what lies above is left over from the matrix
+        _, theta = search.surrogate.marginal(phi, here)
+        factor = np.tril(search.surrogate.condition(theta, here).factor)  # what lies above is left over from the matrix
         wanted = theta[here.own] - here.centre[here.own]
         moved, of_shared = np.einsum("gjk,gj->gk", factor, wanted), np.abs(phi - here.centre[here.shared]) / scale
         at_limit = (of_shared > 0.99 * radius * _first_reach(scale)).any()
@@ -168,13 +168,14 @@ def _axis_scales(search: GroupSearch, expansion: GroupExpansion) -> np.ndarray:
     curvature = np.full(phi.size, 1.0)
     of_rows = dict(zip(expansion.read, -np.diag(expansion.shared_hessian), strict=True))
     scale = np.array([1 / np.sqrt(1.0 + max(of_rows.get(p, 0.0), 0.0)) for p in expansion.shared])
-    middle = search.at(phi, expansion)[0]
+    marginal = search.surrogate.marginal
+    middle = marginal(phi, expansion)[0]
     for j in range(phi.size):
         first = scale[j]
         for k in range(_MOST_SCALES):
             step, before = np.zeros(phi.size), scale[j]
             step[j] = _STEP * before
-            sides = search.at(phi + step, expansion)[0] + search.at(phi - step, expansion)[0]
+            sides = marginal(phi + step, expansion)[0] + marginal(phi - step, expansion)[0]
             # Far out, where a scale goes to zero say, the square of a step is no number above zero: nothing is learnt.
             with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
                 fall = 2 * middle - sides
@@ -200,7 +201,7 @@ def _surrogate_mode(search: GroupSearch, expansion: GroupExpansion, scale: np.nd
     reach = radius * _first_reach(scale)
 
     def negative(x: np.ndarray) -> float:
-        value = search.at(start + scale * x, expansion)[0]
+        value = search.surrogate.marginal(start + scale * x, expansion)[0]
         return -value if np.isfinite(value) else 1e300
 
     for nearer in _NEARER:
@@ -232,10 +233,10 @@ def _covariance_factor(
 
 def _curvature(search: GroupSearch, expansion: GroupExpansion, phi: np.ndarray, basis: np.ndarray) -> np.ndarray:
     """Return the negative second derivatives of the marginal along the columns of a basis, by differences."""
-    hessian, steps = np.empty(basis.shape), _STEP * 4 * basis.T
+    hessian, steps, marginal = np.empty(basis.shape), _STEP * 4 * basis.T, search.surrogate.marginal
     for i in range(phi.size):
         for j in range(i + 1):
             corners = [(1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1)]
-            total = sum(sign * search.at(phi + a * steps[i] + b * steps[j], expansion)[0] for a, b, sign in corners)
+            total = sum(sign * marginal(phi + a * steps[i] + b * steps[j], expansion)[0] for a, b, sign in corners)
             hessian[i, j] = hessian[j, i] = -total / (4 * (4 * _STEP) ** 2)
     return hessian

@@ -13,25 +13,14 @@ from pytensor.gradient import grad
 from pymc_austerity.bounds import RowScale, find_row_scale
 from pymc_austerity.compile.addresses import tuple_of
 from pymc_austerity.compile.by_address import Reached
-from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.compile.graph_compiler import compile_part, interpret_log_density
-from pymc_austerity.groups.group_conditional import Conditional, OnSurrogate, compile_condition, compile_surrogate
 from pymc_austerity.groups.group_density import GroupPrior, GroupPriorLinks, compile_group_prior, parts_of_theta
-from pymc_austerity.groups.group_expansion import (
-    GroupExpansion,
-    grouped_sum,
-    nothing_of_linked_rows,
-    nothing_of_rows,
-)
+from pymc_austerity.groups.group_expansion import grouped_sum, nothing_of_linked_rows, nothing_of_rows
 from pymc_austerity.groups.group_pass import GroupPass
 from pymc_austerity.groups.grouping import Groups
-from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import Density, LinkedDensity, Links, RowLikelihood, compile_density, numba_options
 from pymc_austerity.likelihood.linked_functions import reach_prior_slope
 from pymc_austerity.proxy import compile_remainder_density
-
-#: Data that are not indexed by row.
-Fixed = tuple[np.ndarray, ...]
 
 
 class GroupLinks(NamedTuple):
@@ -127,24 +116,6 @@ class GroupModel:
         of_prior = GroupPriorLinks(*(of.address for of in self.reached_prior))
         return GroupLinks(self.linked.links, self.linked_seen.links, of_prior)
 
-    def condition(self, theta: np.ndarray, others: np.ndarray, fixed: Fixed, e: GroupExpansion) -> Conditional:
-        """Return the normal approximation of all groups given the φ in θ."""
-        at = theta, others, self.likelihood.fixed_at(fixed), by_reference(e)
-        return Conditional(*uninterrupted(compile_condition(self.links, e), self.links.prior, *at))
-
-    def marginal(
-        self, phi: np.ndarray, others: np.ndarray, fixed: Fixed, e: GroupExpansion
-    ) -> tuple[float, np.ndarray]:
-        """Return the log of the surrogate's marginal at φ, up to a constant, and θ with all groups at their means."""
-        there = self._surrogate(phi, np.zeros(e.own.shape), others, fixed, e)
-        return there.value, there.theta
-
-    def theta(self, phi: np.ndarray, z: np.ndarray, others: np.ndarray, fixed: Fixed, e: GroupExpansion) -> np.ndarray:
-        """Return θ for φ and the z of all groups."""
-        return self._surrogate(phi, z, others, fixed, e).theta
-
-    def _surrogate(
-        self, phi: np.ndarray, z: np.ndarray, others: np.ndarray, fixed: Fixed, e: GroupExpansion
-    ) -> OnSurrogate:
-        at = self.links, others, self.likelihood.fixed_at(fixed), by_reference(e)
-        return OnSurrogate(*uninterrupted(compile_surrogate(self.links, e), phi, z, *at))
+    def __reduce__(self) -> Any:
+        # Another process compiles for itself; the graphs of the prior are among the groups.
+        return GroupModel, (self.likelihood, self.groups, self.expands, self.compile_kwargs)

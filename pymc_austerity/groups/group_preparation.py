@@ -98,8 +98,8 @@ def _find_centre(search: GroupSearch) -> tuple[GroupCentre, GroupCentre, bool]:
 
 def _find_tails(search: GroupSearch, e: GroupExpansion, mean: np.ndarray) -> GroupTails:
     """Look at the laws of all groups at the centre of φ, those of one factor where all others are at their means."""
-    model, theta = search.model, search.at(mean, e)[1]
-    factor = np.tril(search.condition(theta, e).factor)
+    model, theta = search.model, search.surrogate.marginal(mean, e)[1]
+    factor = np.tril(search.surrogate.condition(theta, e).factor)
     absent = np.arange(e.own.shape[1]) >= e.size[:, None]
     factor[absent[:, :, None] & np.eye(e.own.shape[1], dtype=bool)] = 1.0
     inverse = np.linalg.inv(factor).transpose(0, 2, 1)  # u_g = m_g + C_g⁻ᵀz_g
@@ -129,7 +129,7 @@ def _with_bounds(found: PreparedGroups, search: GroupSearch) -> PreparedGroups:
     if len(model.groups.factors) > len(model.groups.tied):
         return found._replace(without_bounds="rows read several groups of one factor")
     e, shared = found.expansion, (found.mean, found.factor)
-    factor = _apart_from_others(search.condition(e.centre, e), e)
+    factor = _apart_from_others(search.surrogate.condition(e.centre, e), e)
     order = found.start, found.places
     try:
         bounds = find_group_bounds(model.likelihood, e, factor, shared, fixed, found.rows, order, _WORTH)
@@ -166,7 +166,7 @@ def _typical_moves(found: PreparedGroups, search: GroupSearch) -> list[tuple[np.
     rng, moves = np.random.default_rng(2023), []
     for _ in range(_TYPICAL_MOVES):
         z = rng.standard_normal(search.model.groups.own.shape)
-        new, old = (search.theta(found.draw_shared(rng), z, found.steering) for _ in range(2))
+        new, old = (search.surrogate.theta(found.draw_shared(rng), z, found.steering) for _ in range(2))
         moves.append((new, old))
     return moves
 
@@ -178,7 +178,7 @@ def _with_tangent(search: GroupSearch, steered: GroupCentre) -> GroupExpansion:
         return e
 
     def means(phi: np.ndarray) -> np.ndarray:
-        found = search.condition(with_shared(phi, e), e).mean
+        found = search.surrogate.condition(with_shared(phi, e), e).mean
         return np.where(np.arange(found.shape[1]) < e.size[:, None], found - e.centre[e.own], 0.0)
 
     return e._replace(tangent=find_tangent(means, steered.mean, steered.factor))

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_austerity.groups.group_conditional import Conditional
 from pymc_austerity.groups.group_expansion import GroupExpansion, with_known_scale
 from pymc_austerity.groups.group_model import GroupModel
 from pymc_austerity.groups.group_pass import Membership, membership
+from pymc_austerity.groups.group_surrogate import GroupSurrogate
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import ModelData
 from pymc_austerity.rows import Rows
@@ -71,23 +71,15 @@ class GroupSearch:
         """Return the log prior of everything."""
         return float(uninterrupted(self.model.density.log_prior, theta, self.data.others0, *self.data.fixed)[0])
 
-    def condition(self, theta: np.ndarray, expansion: GroupExpansion) -> Conditional:
-        """Return the normal approximation of all groups given the φ in θ."""
-        return self.model.condition(theta, self.data.others0, self.data.fixed, expansion)
+    @property
+    def surrogate(self) -> GroupSurrogate:
+        """What an expansion and the prior say."""
+        return GroupSurrogate(self.model, self.data.others0, self.data.fixed)
 
     def objective(self, expansion: GroupExpansion) -> float:
         """Return the log posterior at the centre of an expansion, with Laplace's factor for its groups."""
         at = expansion.centre
-        return self.log_prior(at) + self.total(at) + self.condition(at, expansion).log_det
-
-    def at(self, phi: np.ndarray, expansion: GroupExpansion) -> tuple[float, np.ndarray]:
-        """Return the logarithm of the surrogate's marginal, and θ with all groups at their means."""
-        value, theta = self.model.marginal(phi, self.data.others0, self.data.fixed, expansion)
-        return (value, theta) if np.isfinite(value) else (-np.inf, theta)
-
-    def theta(self, phi: np.ndarray, z: np.ndarray, expansion: GroupExpansion) -> np.ndarray:
-        """Return θ for φ and the z of all groups."""
-        return self.model.theta(phi, z, self.data.others0, self.data.fixed, expansion)
+        return self.log_prior(at) + self.total(at) + self.surrogate.condition(at, expansion).log_det
 
 
 def whole_numbers(n_rows: int) -> type:

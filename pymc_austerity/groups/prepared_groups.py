@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_austerity.groups.by_group_bounds import draws_nothing
+from pymc_austerity.acceptance import AcceptanceTest, Reads, ScalableSubsampling
+from pymc_austerity.groups.by_group_bounds import RowsByGroupBounds, draws_nothing
 from pymc_austerity.groups.group_bounds import GroupBounds
 from pymc_austerity.groups.group_costs import GroupCosts
 from pymc_austerity.groups.group_expansion import GroupExpansion
@@ -17,8 +18,8 @@ from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.groups.nested_shifts import Nested
 from pymc_austerity.groups.shared_steps import SharedSteps
 from pymc_austerity.groups.turns import Turns
-from pymc_austerity.rows import Rows
-from pymc_austerity.rows.weighted import AliasTable
+from pymc_austerity.rows import Rows, RowSource
+from pymc_austerity.rows.weighted import AliasTable, WeightedRows
 
 
 class PreparedGroups(NamedTuple):
@@ -55,6 +56,22 @@ class PreparedGroups(NamedTuple):
     def nothing_left(self) -> bool:
         """Whether sums over the rows of groups say all that the rows do, so that there is none to draw."""
         return self.bounds is not None and draws_nothing(self.bounds.table)
+
+    def number_in_table(self, row: int) -> int:
+        """Return the number in the user's table of a row that chains read; one that is negative is none."""
+        return int(self.order[row]) if row >= 0 else row
+
+    def drawn_rows(self, test: AcceptanceTest) -> tuple[AcceptanceTest, RowSource]:
+        """Return the test of the carried move and the rows that it draws: by bounds or by weights, where it does.
+
+        Where nothing is left of any row, all tests decide alike, and none has a row to read.
+        """
+        if test.reads is Reads.BY_BOUNDS or self.nothing_left:
+            assert self.bounds is not None
+            return ScalableSubsampling() if self.nothing_left else test, RowsByGroupBounds(self.bounds.table)
+        if self.table is None:
+            return test, test.rows
+        return test.with_replacement(), WeightedRows(self.table)
 
     def draw_shared(self, rng: np.random.Generator, width: float = 1.0) -> np.ndarray:
         """Return a draw of φ from the normal approximation, or one from a wider one."""

@@ -52,7 +52,8 @@ def find_shared_steps(search: GroupSearch, e: GroupExpansion, mean: np.ndarray, 
     numbers, others = {place: r for r, place in enumerate(e.read)}, np.union1d(e.own, e.shared[normal])
     among = precision[np.ix_(sliced, sliced)]
     oblique = np.linalg.cholesky(np.linalg.inv(among)) * np.sqrt(max(1, sliced.size))
-    bent = any(_has_heavy_tail(lambda phi: search.at(phi, e)[0], mean, step) for step in np.diag(unit)[sliced])
+    marginal = search.surrogate.marginal
+    bent = any(_has_heavy_tail(lambda phi: marginal(phi, e)[0], mean, step) for step in np.diag(unit)[sliced])
     return SharedSteps(
         _BENT if bent else _STRAIGHT,
         sliced,

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from pymc_austerity.compile.addresses import Addresses
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel.parts import Compiled, Parts
 from pymc_austerity.kernel.repeated import RepeatedTransition
+from pymc_austerity.kernel.reported import Reported
 from pymc_austerity.kernel.transition import (
     OffsetOf,
     Transition,
@@ -85,28 +86,12 @@ class Decider:
         return self.parts.stored.n_table if self.row_source.complete else self.n_rows
 
     @property
-    def setup_passes(self) -> float:
-        """Passes over all rows before the first draw."""
-        return 0.0 if self.parts.prepared is None else self.parts.prepared.passes
-
-    def number_in_table(self, row: int) -> int:
-        """Return the number in the user's table of a row that chains read."""
-        return number_in_table(self.parts.stored, row)
-
-    @property
-    def row_called(self) -> str:
-        """What a row that chains read is called in messages."""
-        return self.row_source.called
-
-    @property
-    def error(self) -> str:
-        """How a chain errs, in a few words; empty where it leaves the posterior as it is."""
-        return self.test.error
-
-    @property
-    def broken_bound(self) -> str:
-        """What it means that a row changed by more than its bound."""
-        return self.test.broken_bound
+    def reported(self) -> Reported:
+        """What a step reports of it."""
+        passes = 0.0 if self.parts.prepared is None else self.parts.prepared.passes
+        numbers = partial(number_in_table, self.parts.stored)
+        test = self.test
+        return Reported(self.n_table, passes, test.error, self.row_source.called, numbers, test.broken_bound)
 
     @cached_property
     def data_at(self) -> tuple[Addresses, Addresses]:

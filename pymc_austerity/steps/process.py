@@ -12,6 +12,7 @@ from pymc.exceptions import SamplingError
 from pymc_austerity.acceptance import BAD_BOUND, BAD_PRIOR
 from pymc_austerity.acceptance.decision import OUT_OF_REACH, ROWS_SPENT
 from pymc_austerity.kernel import Outcome
+from pymc_austerity.kernel.reported import Reported
 from pymc_austerity.steps.draw_statistics import DrawStats, run_has_draws
 
 _log = logging.getLogger("pymc_austerity")
@@ -67,18 +68,16 @@ class ChainStopped(DrawStats):
         raise KeyboardInterrupt
 
 
-def stopped_chain(
-    point: PointType, outcome: Outcome, n_steps: int, tuning: bool, broken_bound: str, row: str = "row"
-) -> ChainStopped:
+def stopped_chain(point: PointType, outcome: Outcome, n_steps: int, tuning: bool, reported: Reported) -> ChainStopped:
     """Stop a chain at `point`, after `n_steps` draws: by KeyboardInterrupt, or SamplingError where none can be kept.
 
-    In a process of PyMC's own it returns statistics that do so.  `broken_bound` says what it means of the test that a
-    row broke its bound, `row` what a row is called.
+    In a process of PyMC's own it returns statistics that do so.
     """
+    number = reported.number_in_table(outcome.row)
     if outcome.status == BAD_BOUND:
         raise SamplingError(
-            f"Row {outcome.row} of the data changes its log-likelihood by more than the bound of the step allows, "
-            f"at the point {dict(point)} (values in the unconstrained space). {broken_bound}"
+            f"Row {number} of the data changes its log-likelihood by more than the bound of the step allows, "
+            f"at the point {dict(point)} (values in the unconstrained space). {reported.broken_bound}"
         )
     if outcome.status == ROWS_SPENT:
         message = (
@@ -93,7 +92,7 @@ def stopped_chain(
             "where the posterior is near normal; where it is not, use PenaltyMH, which needs no bound."
         )
     else:
-        of_row = f"The log-likelihood of {row} {outcome.row} is not finite"
+        of_row = f"The log-likelihood of {reported.row_called} {number} is not finite"
         what = "The log prior is not finite" if outcome.status == BAD_PRIOR else of_row
         message = (
             f"{what} at the current point {dict(point)} (values in the unconstrained space). Either the chain starts "

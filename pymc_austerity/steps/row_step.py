@@ -127,14 +127,14 @@ class RowStep(BlockStep):
         if self.test.reads is Reads.NONE:
             rows = f"{decider.n_rows:,} rows"
         else:
-            merged = "distinct " if decider.n_rows < decider.n_table else ""
+            merged = "distinct " if decider.n_rows < decider.reported.n_table else ""
             rows = describe_rows(self.thin * self._expected[0], decider.n_rows, self._expected[1], merged)
         return describe_step(type(self).__name__, self.vars, self.error, rows)
 
     @property
     def error(self) -> str:
         """How the chain errs, in a few words; empty where it leaves the posterior as it is."""
-        return str(self.decider.error)
+        return str(self.decider.reported.error)
 
     @property
     def moves_groups(self) -> bool:
@@ -155,9 +155,10 @@ class RowStep(BlockStep):
         alone = not self.moves_groups and not self.likelihood.other_blocks
         self._ahead = Ahead(self.chain, alone=alone)
         self._tuned = None if self.moves_groups else TunedState(self.decider, self.stats_dtypes_shapes[TUNED][0])
+        reported = self.decider.reported
         self._of_setup: dict[str, Any] = {
-            "total_rows": self.decider.n_table,
-            "setup_passes": self.decider.setup_passes,
+            "total_rows": reported.n_table,
+            "setup_passes": reported.setup_passes,
             "setup_seconds": sum(self.setup_seconds.values()),
             **self.of_its_origin,
         }
@@ -218,9 +219,7 @@ class RowStep(BlockStep):
         outcome = draw.outcome
         if outcome.status != DECIDED:
             point = self.coordinates.point(point, outcome.theta)
-            outcome = outcome._replace(row=decider.number_in_table(outcome.row))
-            told = decider.broken_bound, decider.row_called
-            return point, [stopped_chain(point, outcome, chain.n_steps, tune, *told)]
+            return point, [stopped_chain(point, outcome, chain.n_steps, tune, decider.reported)]
         chain.n_steps += 1
         stats = statistics_of(draw, chain.decider.test)
         if self._watch is not None and self._tuned is not None:

@@ -142,7 +142,7 @@ def build(model: Model, given: Given, one: OneDecision, phases: Phases) -> Built
             warn_of_local_scales(read, given.made_by)
             warn_of_estimated_matrices(model, given.made_by)
         built = _one_decision(read, example, given, plan, one, phases)
-    mention_row_deterministics(model, built.decider.n_table)
+    mention_row_deterministics(model, built.decider.reported.n_table)
     return built
 
 

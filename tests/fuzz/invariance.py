@@ -90,9 +90,8 @@ def starts(hierarchy, decider, n):
     for _ in range(n):
         x, z = rng.standard_normal(found.mean.size), rng.standard_normal(decider.model.groups.own.shape)
         phi = found.mean + WIDER * found.factor @ x
-        at = (decider.others, decider.fixed, e)
-        theta = decider.model.theta(phi, WIDER * z, *at)
-        conditional = decider.model.condition(theta, *at)
+        theta = decider.surrogate.theta(phi, WIDER * z, e)
+        conditional = decider.surrogate.condition(theta, e)
         used = np.arange(z.shape[1]) < np.asarray(e.size)[:, None]
         log_q = -0.5 * (x @ x + (z[used] ** 2).sum()) - conditional.log_det
         thetas.append(theta)
@@ -143,7 +142,8 @@ def check_invariant(hierarchy, decider, what, n=1200, data=None):
         change = weights * (later - before)
         mean, error = change.mean(), change.std() / np.sqrt(n)
         centre = np.average(before, weights=weights)
-        allowed = ALLOWED * np.sqrt(np.average((before - centre) ** 2, weights=weights)) if decider.error else 0.0
+        sd = np.sqrt(np.average((before - centre) ** 2, weights=weights))
+        allowed = ALLOWED * sd if decider.reported.error else 0.0
         if abs(mean) > ERRORS * error + allowed + 1e-9:
             raise Found(f"{what}: the mean of {name!r} moves by {mean:.4g} ± {error:.2g} in a transition")
     return True

@@ -67,10 +67,9 @@ def _changes_by_limits(learnt, bounds):
     c, largest = bounds.table.sums - before, []
     for width in (0.3, 0.7, 1.0) if crossed else (0.3, 1.0, 2.0):
         new, old = (
-            model.theta(
+            search.surrogate.theta(
                 found.draw_shared(rng, 0.1 if crossed else width),
                 width * rng.standard_normal(model.groups.own.shape),
-                *at,
                 steering,
             )
             for _ in range(2)
@@ -104,8 +103,8 @@ def _refreshed(decider):
     refresh = cached(build_refresh(decider.parts))
     rng, state = np.random.default_rng(2), decider.new_state()
     theta = decider.start(rng)
-    at = decider.others, decider.fixed, decider.prepared.expansion
-    for kept, now in zip((state.mean, state.alone, state.factor), decider.model.condition(theta, *at)):
+    given = decider.surrogate.condition(theta, decider.prepared.expansion)
+    for kept, now in zip((state.mean, state.alone, state.factor), given):
         kept[:] = now
     generators, looks = pack_generators(*rng.spawn(3)), decider.looks_of_large()
     return RefreshOutcome(*refresh(theta, 0, data_by_reference(decider.data()), by_reference(state), looks, generators))
@@ -121,7 +120,7 @@ def test_mhss_without_useful_bounds_reads_all_rows(write, why, monkeypatch, capl
     found = step.decider
     assert step.moves_groups
     assert found.test == pma.Exact()
-    assert found.error == ""
+    assert found.reported.error == ""
     assert found.few >= step.rows_always_read == step.predicted_rows == INDEX.size
     assert f"MHSS reads all {INDEX.size:,} rows at every draw, to be exact" in caplog.text
     assert found.prepared.bounds is None

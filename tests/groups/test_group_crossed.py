@@ -121,7 +121,7 @@ def test_carried_moves_keep_every_z_where_means_are_searched(searching, begins):
 
     def z(theta):
         fresh = e._replace(tangent=still)
-        return whiten(theta, e, decider.model.condition(theta, decider.others, decider.fixed, fresh))
+        return whiten(theta, e, decider.surrogate.condition(theta, fresh))
 
     rng = np.random.default_rng(11)
     generators, state, theta, changes = pack_generators(*rng.spawn(3)), decider.new_state(), decider.start(rng), []

@@ -123,7 +123,7 @@ def test_a_scale_below_what_numbers_hold_is_impossible():
     expansion = search.expand(search.data.theta0)
 
     def marginal(log_scale):
-        return search.at(np.array([-0.4, log_scale]), expansion)[0]
+        return search.surrogate.marginal(np.array([-0.4, log_scale]), expansion)[0]
 
     assert marginal(-20.0) - marginal(-28.0) == pytest.approx(8.0, abs=1e-3)
     assert [marginal(low) for low in (-40.0, -60.0, -120.0, -300.0)] == [-np.inf] * 4

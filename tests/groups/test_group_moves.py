@@ -90,7 +90,7 @@ def test_wrong_prior_and_rows_of_another_group_are_seen(case):
 
 
 def _conditional(decider, theta):
-    return decider.model.condition(theta, decider.others, decider.fixed, decider.prepared.steering)
+    return decider.surrogate.condition(theta, decider.prepared.steering)
 
 
 def test_groups_without_spread_make_the_move_impossible(case):
@@ -99,7 +99,7 @@ def test_groups_without_spread_make_the_move_impossible(case):
     theta = decider.theta0.copy()
     theta[expansion.shared] = -2e4  # a scale on the log scale
     without = expansion._replace(precision=np.full_like(expansion.precision, -np.inf))
-    found = decider.model.condition(theta, decider.others, decider.fixed, without)
+    found = decider.surrogate.condition(theta, without)
     assert found.log_det == -np.inf
     assert np.isfinite(whiten(theta, without, found)).all()
 

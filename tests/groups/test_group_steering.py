@@ -37,7 +37,7 @@ def _left(decider, e):
     prepared, rng, left = decider.prepared, np.random.default_rng(3), []
     at = decider.others, decider.fixed
     for _ in range(200):
-        theta = decider.model.theta(prepared.draw_shared(rng), rng.standard_normal((G, 1)), *at, e)
+        theta = decider.surrogate.theta(prepared.draw_shared(rng), rng.standard_normal((G, 1)), e)
         rows = sum(terms.sum() for terms in decider.model.group_pass.rows(theta, *at, prepared.rows))
         left.append(rows - grouped_sum(theta, decider.others, e))
     return np.std(left)

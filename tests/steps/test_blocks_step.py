@@ -271,7 +271,7 @@ def test_a_point_beyond_the_bounds_ends_a_run_on_a_pool(exact, caplog):
     outcome = chain.transition(centre + 100 * np.abs(spread), np.empty(0), 1.0)
     assert outcome.status == OUT_OF_REACH
     with pytest.raises(SamplingError, match="so far out that the bounds on the rows do not hold"):
-        stopped_chain({}, outcome, 0, False, "")
+        stopped_chain({}, outcome, 0, False, exact.decider.reported)
 
 
 def grouped(index):

@@ -151,7 +151,8 @@ def test_a_step_for_each_thread_draws_what_chains_in_turn_draw(step_and_model, i
 
 def _stopped(step, said):
     outcome = step.chain.transition(step.decider.parts.theta0, np.empty(0), 1.0)
-    said.write_bytes(pickle.dumps(stopped_chain({}, outcome._replace(status=ROWS_SPENT), 5, False, "")))
+    outcome = outcome._replace(status=ROWS_SPENT)
+    said.write_bytes(pickle.dumps(stopped_chain({}, outcome, 5, False, step.decider.reported)))
 
 
 def test_a_stopped_chain_interrupts_what_records_it(step_and_model, tmp_path):
