@@ -22,6 +22,7 @@ from pymc_austerity.groups.checked_at import farthest
 from pymc_austerity.groups.dummies_as_numbers import with_numbers_of_groups
 from pymc_austerity.groups.effects_read import effects_read, is_read_by_rows
 from pymc_austerity.groups.factor import GroupsNotFoundError
+from pymc_austerity.groups.known_numbers import with_known_numbers
 from pymc_austerity.groups.loadings import leave_zero
 from pymc_austerity.groups.map_jacobian import Point, PointMap, log_jacobian_of
 from pymc_austerity.groups.nested_groups import Deviations, with_deviations, with_nested_by_row
@@ -65,6 +66,7 @@ def centred_model(
 
     Raises GroupsNotFoundError where the log density in the new coordinates is not that of the model.
     """
+    written, model = model, with_known_numbers(model) if by_numbers else model
     users = model
     by_correlations = _of_correlations(model) if by_numbers else None
     if by_correlations is not None:
@@ -88,7 +90,7 @@ def centred_model(
         in_new_terms = [replace(of, effects=graph) for of, graph in zip(read, graphs, strict=True)]
         if (found_change := change_of_variables(source, in_new_terms, model.basic_RVs)) is not None:
             changes[source] = found_change
-    if not changes and numbered is users:
+    if not changes and numbered is written:
         return None
     replaced: dict[Variable, Variable] = {}
     for source, change in reversed(changes.items()):

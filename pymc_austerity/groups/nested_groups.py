@@ -19,7 +19,7 @@ from pymc.model import Model
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors, toposort
-from pytensor.scalar import Add, Identity
+from pytensor.scalar import Add, Identity, Mul
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
@@ -111,12 +111,17 @@ def _taken_by_numbers(var: Variable) -> _Taken | None:
 
 
 def _parts_of(var: Variable) -> Iterator[Variable]:
-    """Yield the terms of a sum."""
+    """Yield the terms of a sum, also of one that is multiplied by a scale."""
     if _is_copy(var) or _is_elemwise(var, Add):
         for part in var.owner.inputs:
             yield from _parts_of(part)
-    else:
+        return
+    sums = [of for of in var.owner.inputs if _is_elemwise(of, Add)] if _is_elemwise(var, Mul) else []
+    if len(sums) != 1:
         yield var
+        return
+    for part in _parts_of(sums[0]):
+        yield var.owner.op(*(part if of is sums[0] else of for of in var.owner.inputs))
 
 
 def _is_copy(var: Variable) -> bool:

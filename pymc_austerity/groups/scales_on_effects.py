@@ -173,11 +173,20 @@ def _by_kind(*factors: Variable) -> Variable | None:
     if len(taken) != 2 or not all(isinstance(node.op, AdvancedSubtensor) and len(node.inputs) == 2 for node in taken):
         return None
     (of_kinds, kinds), (of_groups, groups) = (node.inputs for node in taken)
-    if not (isinstance(kinds, TensorConstant) and isinstance(groups, TensorConstant) and of_groups.type.shape[0]):
+    kind = _kind_of_groups(kinds, groups, of_groups.type.shape[0])
+    return None if kind is None else (of_kinds[kind] * of_groups)[groups]
+
+
+def _kind_of_groups(kinds: Variable, groups: Variable, n_groups: int | None) -> np.ndarray | None:
+    """Return the kind of each group, where rows of a group are of one kind or look it up by their group."""
+    if isinstance(kinds, TensorConstant) and isinstance(groups, TensorConstant) and n_groups:
+        kind = np.zeros(n_groups, np.int64)
+        kind[groups.data] = kinds.data
+        return kind if np.array_equal(kind[groups.data], kinds.data) else None
+    if kinds.owner is None or not isinstance(kinds.owner.op, AdvancedSubtensor):
         return None
-    kind = np.zeros(of_groups.type.shape[0], np.int64)
-    kind[groups.data] = kinds.data
-    return (of_kinds[kind] * of_groups)[groups] if np.array_equal(kind[groups.data], kinds.data) else None
+    table, *by = kinds.owner.inputs
+    return np.asarray(table.data) if isinstance(table, TensorConstant) and by == [groups] else None
 
 
 def _same_for_rows(var: Variable) -> bool:

@@ -71,6 +71,11 @@ class ModelArrays:
                 )
         return None if digests == self.digests else replace(self, values=values, digests=digests)
 
+    def differing(self, other: ModelArrays) -> dict[str, Variable]:
+        """Return the constants and shared variables of the same model that held other values, by their names."""
+        pairs = zip(self.named.items(), self.digests, other.digests, strict=True)
+        return {name: leaf for (name, leaf), digest, of_other in pairs if digest != of_other}
+
 
 def arrays_of_model(model: Model, derived: Iterable[Variable] = ()) -> ModelArrays:
     """Look at all arrays of a model, and of graphs `derived` from it, which hold those that only its densities read."""

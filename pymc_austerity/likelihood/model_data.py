@@ -150,12 +150,23 @@ class ModelData:
         """
         if (arrays := self._arrays.changed()) is None:
             return None
+        self._require_read(arrays.differing(self._arrays))
         self._check_indices()
         table = Rows(self._source.row_arrays())
         rows = table if self.likelihood.counts is None else with_counts(table)
         new = replace(self, rows=rows, fixed=self._source.fixed_arrays(), _arrays=arrays)
         new.require_finite_rows()
         return new
+
+    def _require_read(self, changed: Mapping[str, Variable]) -> None:
+        """Refuse other values of numbers that are written into the model that is read in place of the user's."""
+        read = {*self._source.fixed, *(leaf.source for leaf in self._source.leaves)}
+        for name, leaf in changed.items():
+            if isinstance(leaf, SharedVariable) and leaf.type.dtype[0] in "iu" and leaf not in read:
+                raise ValueError(
+                    f"{name} was replaced by pm.set_data. The step was built for the numbers as they were, which say "
+                    "which groups belong to which, and would sample another model. Build the step again."
+                )
 
     def require_finite_rows(self, *, thorough: bool = False) -> None:
         """Refuse rows without a finite log-likelihood at the initial point, and show their data.

@@ -47,6 +47,10 @@ def scaled_by_class():
     return (sd * school[SCHOOL] + effects("class", CLASSES))[CLASS]
 
 
+def scaled_together():
+    return (pm.HalfNormal("sd") * (effects("school", SCHOOLS)[SCHOOL] + pm.Normal("class", shape=CLASSES)))[CLASS]
+
+
 def numbers_in_data():
     return (effects("school", SCHOOLS)[SCHOOL] + effects("class", CLASSES))[pm.Data("class_", CLASS)]
 
@@ -77,6 +81,26 @@ def mean_with_numbers_in_data():
     return pm.Normal("class", schools()[SCHOOL], sd(), shape=CLASSES)[pm.Data("class_", CLASS)]
 
 
+def all_numbers_in_data():
+    of_school = effects("school", SCHOOLS)[pm.Data("school_", SCHOOL)]
+    return (of_school + effects("class", CLASSES))[pm.Data("class_", CLASS)]
+
+
+def mean_with_all_numbers_in_data():
+    of_class = pm.Normal("class", schools()[pm.Data("school_", SCHOOL)], sd(), shape=CLASSES)
+    return of_class[pm.Data("class_", CLASS)]
+
+
+def looked_up_in_data():
+    of_row = pm.Data("class_", CLASS)
+    return effects("class", CLASSES)[of_row] + effects("school", SCHOOLS)[pm.Data("school_", SCHOOL)[of_row]]
+
+
+def slopes_about_effects():
+    of_class = pm.Normal("class", schools()[SCHOOL], sd(), shape=CLASSES)
+    return of_class[CLASS] + pm.Normal("slope", 0.3 * of_class, 1, shape=CLASSES)[CLASS] * X
+
+
 def slopes_that_correlate():
     chol, *_ = pm.LKJCholeskyCov("chol", n=2, eta=2, sd_dist=pm.HalfNormal.dist(1))
     u = pm.MvNormal("class", schools((2,))[SCHOOL], chol=chol, shape=(CLASSES, 2))
@@ -96,8 +120,10 @@ def model_of(predictor):
 
 
 NESTED = [
-    by_class, with_predictor, slopes_of_both, slopes_one_by_one, scaled_by_class, numbers_in_data, mean_and_predictor,
-    student, mean_with_numbers_in_data, slopes_that_correlate,
+    by_class, with_predictor, slopes_of_both, slopes_one_by_one, scaled_by_class, scaled_together, numbers_in_data,
+    mean_and_predictor,
+    student, mean_with_numbers_in_data, slopes_that_correlate, all_numbers_in_data, mean_with_all_numbers_in_data,
+    looked_up_in_data, slopes_about_effects,
 ]  # fmt: skip
 
 
@@ -149,10 +175,25 @@ def test_a_class_without_a_school_is_refused():
             step.start_chain(np.random.default_rng(1))
 
 
+@pytest.mark.parametrize(
+    "predictor", [all_numbers_in_data, mean_with_all_numbers_in_data, looked_up_in_data], ids=lambda f: f.__name__
+)
+def test_other_schools_of_classes_are_refused(predictor):
+    """What the step has learnt is of the schools as they were."""
+    with model_of(predictor):
+        step = pma.GroupMH(test=pma.Exact(), progressbar=False)
+        pm.set_data({"class_": CLASS[::-1]})
+        step.start_chain(np.random.default_rng(1))
+        assert step.decider.n_rows == N
+        pm.set_data({"school_": SCHOOL[::-1]})
+        with pytest.raises(ValueError, match="'school_' was replaced .* Build the step again"):
+            step.start_chain(np.random.default_rng(1))
+
+
 def with_slopes_of_classes():
     """What else depends on the effect of a class ties it to its school."""
     of_class = pm.Normal("class", schools()[SCHOOL], sd(), shape=CLASSES)
-    return of_class[CLASS] + pm.Normal("slope", 0.3 * of_class, 1, shape=CLASSES)[CLASS] * X
+    return of_class[CLASS] + pm.Normal("slope", pt.tanh(of_class), 1, shape=CLASSES)[CLASS] * X
 
 
 def with_a_potential():

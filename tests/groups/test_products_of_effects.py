@@ -1,5 +1,7 @@
 """Products of the effects of two factors are refused before sampling, and nothing else is."""
 
+from functools import partial
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -66,22 +68,36 @@ def test_sums_and_scales_of_effects_are_groups(write):
     assert len(read_groups(model).groups.own) == PERSONS + ITEMS
 
 
-@pytest.mark.parametrize("of_rows", [True, False])
-def test_a_scale_for_each_kind_of_group_is_one_of_effects(of_rows):
-    """Whether rows or groups have a kind; where it is no function of the group, rows read a product."""
-    kind = RNG.integers(0, 3, PERSONS)
+KIND = RNG.integers(0, 3, PERSONS)
 
-    def write(kinds):
-        tau, z = pm.HalfNormal("tau", 1, shape=3), pm.Normal("z", 0, 1, shape=PERSONS)
-        rows(tau[kinds] * z[PERSON] if of_rows else (tau[kinds] * z)[PERSON])
 
+def kind_of_row(tau, z, kind=KIND[PERSON]):
+    return tau[kind] * z[PERSON]
+
+
+def kind_of_group(tau, z):
+    return (tau[KIND] * z)[PERSON]
+
+
+def kind_looked_up(tau, z):
+    person = pm.Data("person", PERSON)
+    return tau[pm.Data("kind", KIND)[person]] * z[person]
+
+
+def _with_kinds(predictor):
     with pm.Model() as model:
-        write(kind[PERSON] if of_rows else kind)
-    found = read_groups(model).groups
+        rows(predictor(pm.HalfNormal("tau", 1, shape=3), pm.Normal("z", 0, 1, shape=PERSONS)))
+    return model
+
+
+@pytest.mark.parametrize("predictor", [kind_of_row, kind_of_group, kind_looked_up])
+def test_a_scale_for_each_kind_of_group_is_one_of_effects(predictor):
+    found = read_groups(_with_kinds(predictor)).groups
     assert len(found.own) == PERSONS
     assert found.shared.size == 3 + 2
-    if of_rows:
-        with pm.Model() as model:
-            write(RNG.integers(0, 3, N))
-        with pytest.raises(ProductOfEffectsError, match="product of tau_log__ and z"):
-            read_groups(model)
+
+
+def test_a_scale_by_what_is_no_function_of_the_group_is_a_product():
+    model = _with_kinds(partial(kind_of_row, kind=RNG.integers(0, 3, N)))
+    with pytest.raises(ProductOfEffectsError, match="product of tau_log__ and z"):
+        read_groups(model)
