@@ -18,7 +18,7 @@ from pytensor.graph.basic import Apply, Constant, Variable, clone, equal_computa
 from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import apply_ancestors, explicit_graph_inputs
-from pytensor.link.basic import PerformLinker
+from pytensor.link.basic import Container, PerformLinker
 from pytensor.link.numba.dispatch import basic as numba_basic
 from pytensor.scalar import Add, Mul
 from pytensor.tensor.elemwise import Elemwise
@@ -49,6 +49,18 @@ class _NumPyLinker(PerformLinker):
         """Return what evaluates each operation."""
         with pytensor.config.change_flags(cxx=""):
             return super().make_all(*storage, **named)
+
+
+class _NoLinker(PerformLinker):
+    """Leaves a rewritten graph as it is: its function does nothing.
+
+    PyTensor's own linkers compile what operations such as fused loops are made of, and PyTensor keeps that for good.
+    """
+
+    def make_all(self, input_storage: Any = None, output_storage: Any = None, storage_map: Any = None) -> Any:
+        """Return a function that does nothing, and where inputs and outputs would lie."""
+        inputs = [Container(v, storage) for v, storage in zip(self.fgraph.inputs, input_storage, strict=True)]
+        return tuple, inputs, [Container(v, [None]) for v in self.fgraph.outputs], [], []
 
 
 #: For what is evaluated a few times, on few rows or on chunks of many: to compile it would take longer.
@@ -106,10 +118,10 @@ def _compile_graph(inputs: Any, outputs: Any, mode: Any = None, **options: Any) 
     """
     if not hasattr(numba_basic, "numba_funcify_and_cache_key"):  # which only extensions of PyTensor are told of
         return compile_log_density(inputs, outputs, mode, **options).vm.jit_fn
-    # The rewrites of the mode's own linker; another linker, which compiles nothing, only holds the graph.
+    # The rewrites of the mode's own linker, but another in its place, which compiles nothing.
     own = _checked(mode)
     query = own.provided_optimizer.including(*own.linker.required_rewrites)
-    rewrites = Mode(linker=_NumPyLinker(), optimizer=query.excluding(*own.linker.incompatible_rewrites))
+    rewrites = Mode(linker=_NoLinker(), optimizer=query.excluding(*own.linker.incompatible_rewrites))
     rewritten = pytensor.function(inputs, outputs, mode=rewrites, on_unused_input="ignore", **options).maker.fgraph
     graph, key = numba_basic.numba_funcify_and_cache_key(rewritten)
     # numba files code under the name of its source, which is that of a temporary file.

@@ -8,6 +8,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from pytensor.graph.basic import Apply
 
 import pymc_austerity as pma
 from pymc_austerity.compile import graph_compiler
@@ -54,30 +55,32 @@ def test_a_step_that_is_kept_would_be_seen():
     assert {"step", "chain", "decider"} <= set(alive(sampled(build)))
 
 
-def compiled_functions():
-    of_numba = type(numba.njit(lambda: None))
-    return {id(thing) for thing in gc.get_objects() if issubclass(type(thing), of_numba)}
+COMPILED = type(numba.njit(lambda: None))
 
 
-def left_of_a_graph(scale):
-    """Compile a graph that nothing else is like, call it, and count the compiled functions that stay without it."""
+def there_are(kind):
+    return {id(thing) for thing in gc.get_objects() if issubclass(type(thing), kind)}
+
+
+def left_of_a_graph(scale, kind=COMPILED):
+    """Compile a graph that nothing else is like, call it, and count the things of a kind that stay without it."""
     x = pt.vector("x")
-    graph = pt.sum(pt.exp(pt.sin(x * scale) - pt.sqr(x)) / (1 + pt.abs(x)))
 
     def build(factor):
-        compiled = graph_compiler.compile_part([x], [factor * graph], mode="NUMBA")
+        graph = pt.sum(pt.exp(pt.sin(x * factor) - pt.sqr(x)) / (1 + pt.abs(x)))
+        compiled = graph_compiler.compile_part([x], [graph], mode="NUMBA")
         assert np.isfinite(compiled(np.ones(3))).all()
         graph_compiler._compiled.clear()
 
     build(scale)  # what is made once for all graphs
     for _ in range(3):
         gc.collect()
-    before = compiled_functions()
+    before = there_are(kind)
     for k in range(2):
         build(scale + k)
     for _ in range(3):
         gc.collect()
-    return len(compiled_functions() - before)
+    return len(there_are(kind) - before)
 
 
 def test_what_numba_was_told_of_a_graph_is_freed_with_it():
@@ -87,3 +90,12 @@ def test_what_numba_was_told_of_a_graph_is_freed_with_it():
 def test_graphs_that_numba_remembers_would_be_seen(monkeypatch):
     monkeypatch.setattr(graph_compiler, "_release_with", lambda *graph: None)
     assert left_of_a_graph(1.75) > 20
+
+
+def test_a_graph_is_freed_with_its_function():
+    assert left_of_a_graph(2.25, Apply) == 0
+
+
+def test_a_graph_that_pytensor_has_prepared_would_be_seen(monkeypatch):
+    monkeypatch.setattr(graph_compiler, "_NoLinker", graph_compiler._NumPyLinker)
+    assert left_of_a_graph(2.75, Apply) > 0
