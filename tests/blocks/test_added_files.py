@@ -94,6 +94,7 @@ def test_a_pool_goes_on_as_if_there_had_been_one_pass(kind, tmp_path, monkeypatc
     assert not np.allclose(other[0], whole[0])
 
 
+@pytest.mark.slow
 def test_draws_are_those_of_all_files(tmp_path):
     """Twice as many rows by a second file: means within 4.5 Monte Carlo errors, where those of one file are not."""
     put(tmp_path, "b", 0, N)
@@ -130,6 +131,7 @@ def test_draws_are_those_of_all_files(tmp_path):
         steps[0].read_added_files()
 
 
+@pytest.mark.slow
 def test_a_folder_that_doubles_five_times(tmp_path, monkeypatch):
     """New files alone are read, three times, where the expansion stays; to miss one would widen draws by 41 %."""
     n, read, draws = 500, [], []

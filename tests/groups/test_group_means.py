@@ -45,6 +45,7 @@ def law(prior):
     return moments(by_group(logistic_rows(Y), INDEX, GROUPS), PRIORS[prior][2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["a kink", "heavy tails"])
 def test_the_means_of_effects_are_found(prior):
     """Where no mode was found, or one where the search began, a standard deviation and more from the means."""

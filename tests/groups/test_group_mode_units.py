@@ -66,6 +66,7 @@ def test_the_centre_of_groups_is_the_same_in_any_unit(centre_of, unit):
     assert abs(expected[1] - np.log(EFFECTS.std())) < 4 * sds[1]
 
 
+@pytest.mark.slow
 def test_groups_with_a_level_and_a_scale_each_are_expanded():
     """A group's log-likelihood curves upwards where its scale is far off; every group finds its place all the same."""
     rng = np.random.default_rng(10)
@@ -85,6 +86,7 @@ def test_groups_with_a_level_and_a_scale_each_are_expanded():
     assert found.passes < 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expands", [True, False])
 def test_the_scale_of_normal_rows_goes_to_its_mode_at_once(expands):
     """Two rows a group, so that the scale changes the determinants of the groups by as much as the rows.
@@ -112,6 +114,7 @@ def test_the_scale_of_normal_rows_goes_to_its_mode_at_once(expands):
     assert found.passes < 8
 
 
+@pytest.mark.slow
 def test_a_scale_below_what_numbers_hold_is_impossible():
     """There effects could not be told from their mean: rounding gave a scale of e⁻⁵⁰ a density above all others."""
     rng = np.random.default_rng(7)

@@ -167,6 +167,7 @@ def test_schools_of_other_classes_are_refused(monkeypatch):
         read_groups(model_of(by_class))
 
 
+@pytest.mark.slow
 def test_a_class_without_a_school_is_refused():
     with model_of(mean_with_numbers_in_data):
         step = pma.GroupMH(test=pma.Exact(), progressbar=False)

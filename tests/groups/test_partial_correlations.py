@@ -25,6 +25,7 @@ def packed_name(model):
     return next(value.name for value in model.value_vars if value.name.startswith("chol"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deviations", ["one law", "a law of each", "a rate that is estimated"])
 @pytest.mark.parametrize("size", [2, 3, 5])
 def test_the_density_is_pymcs(size, deviations):

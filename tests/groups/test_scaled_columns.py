@@ -241,6 +241,7 @@ def test_a_search_that_ends_as_it_begins_is_stuck(monkeypatch):
     assert least_width() < 0.004
 
 
+@pytest.mark.slow
 def test_nearly_collinear_columns_beside_groups_find_their_mode(monkeypatch):
     """As bambi writes a Gaussian process: its first steps are many standard deviations long.
 

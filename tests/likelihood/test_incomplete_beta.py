@@ -40,6 +40,7 @@ def test_of_other_parameters_it_stays():
     assert in_closed_form(pt.exp(x)).owner.op == pt.exp
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error:No proxy could be built")
 def test_a_hurdle_of_a_negative_binomial_has_a_proxy():
     rng = np.random.default_rng(20)

@@ -192,6 +192,7 @@ def test_a_joined_model_of_another_density_is_not_taken(monkeypatch):
     assert joined_model(model_of(intercepts)) is None
 
 
+@pytest.mark.slow
 def test_a_loop_of_outcomes_is_sampled_by_groups():
     """The effects of a loop are moved as those of one vector; a point has each by its own name."""
     model = built(not_centred)

@@ -86,6 +86,7 @@ def test_jumps_that_differ_from_row_to_row_are_found(mean):
     assert jump_of(built(lambda: pm.Normal("y", mean(), 1, observed=CHANGED))).name in ("k", "c")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "unit", "at"),
     [(pma.PenaltyMH, 3e7, 1.7e9), (pma.MinibatchBarker, 1.0, 0.0), (pma.ApproxMH, 1e-9, 0.0), (pma.MHSS, 1.0, 0.0)],
@@ -95,6 +96,7 @@ def test_a_change_point_is_refused_in_all_units(step, unit, at):
         step(model=change_point(unit, at), progressbar=False)
 
 
+@pytest.mark.slow
 def test_jumps_in_a_parameter_of_groups_are_refused():
     with pytest.raises(ValueError, match="PenaltyMH: the log-likelihood of a row jumps.*where 'c' passes"):
         pma.PenaltyMH(model=built(lambda: pm.Normal("y", of_groups(), 1, observed=CHANGED)), progressbar=False)

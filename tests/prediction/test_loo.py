@@ -120,6 +120,7 @@ def test_linear_regression_in_closed_form():
     assert p_of(found) == pytest.approx(d, rel=0.1)
 
 
+@pytest.mark.slow
 def test_all_rows_give_what_arviz_gives():
     """And entries add up to the estimate, of some rows too."""
     model = model_of(logistic)

@@ -46,6 +46,7 @@ def step_of_half(request):
         return getattr(pma, request.param)(progressbar=False), model, x, y
 
 
+@pytest.mark.slow
 def test_doubling_five_times_is_a_fit_of_everything():
     """Means and sds are those of a step that was built on all rows, within Monte Carlo error."""
     x, y = table(N * 2**DOUBLINGS, seed=5)

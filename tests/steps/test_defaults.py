@@ -157,6 +157,7 @@ def test_the_centre_does_not_leave_the_posterior():
         assert np.abs(prepared.draws).max() < 10
 
 
+@pytest.mark.slow
 def test_starts_without_derivatives_are_left_out():
     # The chain starts where neither rows nor prior say much, so that a start some way off may overflow the exponential.
     counts = np.random.default_rng(13).poisson(3.0, size=400)

@@ -47,6 +47,7 @@ def annealed():
     return pma.PenaltyMH(proxy=None, temperature=pma.Annealing(start=5, steps=500))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "said", "tune"),
     [
@@ -69,6 +70,7 @@ def test_a_step_says_what_it_is_and_how_long_it_is_tuned(make, said, tune):
     assert step.default_tune_steps == tune
 
 
+@pytest.mark.slow
 def test_moves_of_groups_by_bounds():
     """They are exact; where the bounds do not reach as far as some moves go, a draw reads so many rows or more."""
     with effects():

@@ -50,6 +50,7 @@ def test_what_is_said(n_rows, accepted, reads, said, tried, monkeypatch, caplog)
     assert caplog.text == "" if said is None else said in caplog.text
 
 
+@pytest.mark.slow
 def test_batches_that_miss_the_rows_that_matter_are_announced(caplog):
     """The effect of an exposure is known from five rows."""
     rng = np.random.default_rng(2)
@@ -61,6 +62,7 @@ def test_batches_that_miss_the_rows_that_matter_are_announced(caplog):
     assert "draws batches whose means are not normal" in caplog.text
 
 
+@pytest.mark.slow
 def test_an_expansion_that_misses_the_posterior_is_announced(caplog):
     """Of rows that tell a + exp(b) alone."""
     y = np.random.default_rng(23).normal(0.5, 1, N)
@@ -71,6 +73,7 @@ def test_an_expansion_that_misses_the_posterior_is_announced(caplog):
     assert "PenaltyMH will have few effective draws" in caplog.text
 
 
+@pytest.mark.slow
 def test_an_expansion_that_meets_the_posterior_is_not(caplog):
     """Of all rows, and of a sample of more rows than are looked at, whose noise is taken away."""
     rng = np.random.default_rng(1)
@@ -84,6 +87,7 @@ def test_an_expansion_that_meets_the_posterior_is_not(caplog):
     assert "draws batches" not in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("selects", [True, False])
 def test_draws_that_are_tried_are_of_all_parameters(selects, monkeypatch):
     """Without the indicators compiled code wrote beyond the arrays of θ, which ended the process at 30 coefficients."""

@@ -83,10 +83,12 @@ def left_of_a_graph(scale, kind=COMPILED):
     return len(there_are(kind) - before)
 
 
+@pytest.mark.slow
 def test_what_numba_was_told_of_a_graph_is_freed_with_it():
     assert left_of_a_graph(1.25) <= 3
 
 
+@pytest.mark.slow
 def test_graphs_that_numba_remembers_would_be_seen(monkeypatch):
     monkeypatch.setattr(graph_compiler, "_release_with", lambda *graph: None)
     assert left_of_a_graph(1.75) > 20

@@ -104,6 +104,7 @@ def _built():
     return model, step
 
 
+@pytest.mark.slow
 def test_a_process_keeps_no_model():
     def code():
         gc.collect()

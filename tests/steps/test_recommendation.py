@@ -98,6 +98,7 @@ def test_columns_of_a_line_stay_apart(setup):
     assert re.search(r"  approximate +\d+ (s|min|h) set-up +60 µs an eff", line_of(taking(setup, 60), 4_000))
 
 
+@pytest.mark.slow
 def test_nuts_is_not_tried_where_a_variable_is_discrete():
     with pm.Model() as model:
         n, p = pm.DiscreteUniform("n", 15, 40), pm.Beta("p", 1, 1)
@@ -160,6 +161,7 @@ def test_where_nuts_is_quick_no_other_step_is_set_up(monkeypatch, caplog):
         pma.recommend(mean(), all_steps=True, progressbar=False)
 
 
+@pytest.mark.slow
 def test_what_was_built_is_handed_over(slow_nuts, monkeypatch):
     """The step draws what one that is built afresh draws, and `pm.sample` builds nothing again."""
     monkeypatch.setattr(step_trials, "at_most", lambda seconds: nullcontext())  # no build is given up for its time

@@ -26,6 +26,7 @@ def model():
     return build()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("make", "cores"), [(pma.PenaltyMH, 1), (lambda: pma.ExactMH(proxy=None), 2)])
 def test_the_tuned_proposal_is_kept(model, make, cores):
     """Scales after the break are those before it, in another step built anew; and chains begin where they stopped."""

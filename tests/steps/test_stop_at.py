@@ -25,6 +25,7 @@ def least(idata):
     return min(float(found[name]) for name in ("mu", "s"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cores", [1, 2])
 def test_a_run_ends_with_the_effective_draws(model, cores, caplog):
     """Of all chains together, in processes of their own or one after another, with few more than were asked for."""
