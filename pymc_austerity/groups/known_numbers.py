@@ -22,10 +22,14 @@ from pymc_austerity.likelihood.model_graph import array_of, index_inputs
 
 def with_known_numbers(model: Model) -> Model:
     """Return a model with the same log density, variables and names; the model itself where there are no such data."""
-    terms = [*model.observed_RVs, *model.potentials]
-    held = dict.fromkeys(of for rv in terms for node in apply_ancestors([rv]) for of in _numbers_of_coarser(node))
-    known = {of: pt.constant(array_of(of)) for of in held}
+    known: dict[Variable, Variable] = {of: pt.constant(array_of(of)) for of in numbers_of_coarser(model)}
     return derived_model(model, replacing(model, known), {}, {})[0] if known else model
+
+
+def numbers_of_coarser(model: Model) -> frozenset[Variable]:
+    """Return the data containers with the numbers of coarser groups."""
+    nodes = apply_ancestors([*model.observed_RVs, *model.potentials])
+    return frozenset(of for node in nodes for of in _numbers_of_coarser(node))
 
 
 def _numbers_of_coarser(node: Apply) -> Iterator[Variable]:

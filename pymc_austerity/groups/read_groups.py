@@ -13,6 +13,7 @@ from pymc_austerity.groups.centred_model import CentredModel, centred_model
 from pymc_austerity.groups.dummies_as_numbers import numbers_to_write
 from pymc_austerity.groups.factor import GroupsNotFoundError
 from pymc_austerity.groups.grouping import Groups, NoGroupsError, find_groups
+from pymc_austerity.groups.known_numbers import numbers_of_coarser
 from pymc_austerity.likelihood import Coordinates, ModelData, read_model
 
 Point = Mapping[str, np.ndarray]
@@ -72,7 +73,8 @@ def _in_effects(
     start, joined = centred.to_effects(data.point), tuple(b for b in data.likelihood.blocks if b.parts)
     read = read_model(centred.model, centred.model.value_vars, observed, start, several=several)
     maps = tuple(centred.replaced), centred.to_effects, centred.from_effects
-    return read.as_data_of(model, Coordinates(read.likelihood.blocks, *maps, joined))
+    numbers = numbers_of_coarser(data.derived or model)
+    return read.as_data_of(model, Coordinates(read.likelihood.blocks, *maps, joined), numbers)
 
 
 def _with_groups(

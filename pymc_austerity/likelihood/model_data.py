@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -55,6 +55,7 @@ class ModelData:
     _source: DataSource
     _arrays: ModelArrays
     _check_indices: Callable[[], None]
+    _written: frozenset[Variable] = frozenset()  # data containers whose values are written into a derived model
 
     def containers(self) -> list[tuple[str, np.dtype, tuple[int, ...]]]:
         """Return name, type and shape of a row of each data container that the rows are in.
@@ -134,10 +135,14 @@ class ModelData:
         """The model and the data that draws belong to."""
         return self._arrays.key
 
-    def as_data_of(self, model: Model, coordinates: Coordinates) -> ModelData:
-        """Return the data with the key of the model that the user wrote, of which this one was derived."""
+    def as_data_of(self, model: Model, coordinates: Coordinates, numbers: Collection[Variable]) -> ModelData:
+        """Return the data with the key of the model that the user wrote, of which this one was derived.
+
+        `numbers` are those of groups: what is not among the data here was written into the derived model.
+        """
         arrays = arrays_of_model(model, [self.likelihood.log_prior, self.likelihood.row_log_likelihood])
-        return replace(self, coordinates=coordinates, _arrays=arrays)
+        read = {*self._source.fixed, *(leaf.source for leaf in self._source.leaves)}
+        return replace(self, coordinates=coordinates, _arrays=arrays, _written=frozenset(numbers) - read)
 
     def was_replaced(self) -> bool:
         """Return whether ``pm.set_data`` put other arrays into the model, without looking into them."""
@@ -150,7 +155,7 @@ class ModelData:
         """
         if (arrays := self._arrays.changed()) is None:
             return None
-        self._require_read(arrays.differing(self._arrays))
+        self._require_as_written(arrays.differing(self._arrays))
         self._check_indices()
         table = Rows(self._source.row_arrays())
         rows = table if self.likelihood.counts is None else with_counts(table)
@@ -158,11 +163,10 @@ class ModelData:
         new.require_finite_rows()
         return new
 
-    def _require_read(self, changed: Mapping[str, Variable]) -> None:
+    def _require_as_written(self, changed: Mapping[str, Variable]) -> None:
         """Refuse other values of numbers that are written into the model that is read in place of the user's."""
-        read = {*self._source.fixed, *(leaf.source for leaf in self._source.leaves)}
         for name, leaf in changed.items():
-            if isinstance(leaf, SharedVariable) and leaf.type.dtype[0] in "iu" and leaf not in read:
+            if leaf in self._written:
                 raise ValueError(
                     f"{name} was replaced by pm.set_data. The step was built for the numbers as they were, which say "
                     "which groups belong to which, and would sample another model. Build the step again."
