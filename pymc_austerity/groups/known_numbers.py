@@ -17,7 +17,7 @@ from pytensor.graph.traversal import ancestors, apply_ancestors
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_austerity.likelihood.derived_model import derived_model, replacing
-from pymc_austerity.likelihood.model_graph import array_of, index_inputs
+from pymc_austerity.likelihood.model_graph import array_of, index_inputs, is_array_leaf
 
 
 def with_known_numbers(model: Model) -> Model:
@@ -27,9 +27,11 @@ def with_known_numbers(model: Model) -> Model:
 
 
 def numbers_of_coarser(model: Model) -> frozenset[Variable]:
-    """Return the data containers with the numbers of coarser groups."""
+    """Return the data containers with the numbers of coarser groups; none with an entry for each row."""
+    observed = ancestors([model.rvs_to_values[rv] for rv in model.observed_RVs])
+    n_rows = {n for leaf in observed if is_array_leaf(leaf) for n in np.shape(array_of(leaf))}
     nodes = apply_ancestors([*model.observed_RVs, *model.potentials])
-    return frozenset(of for node in nodes for of in _numbers_of_coarser(node))
+    return frozenset(of for node in nodes for of in _numbers_of_coarser(node) if array_of(of).size not in n_rows)
 
 
 def _numbers_of_coarser(node: Apply) -> Iterator[Variable]:
