@@ -78,8 +78,9 @@ def bounded(decider):
 
 def test_made_to_read_all_rows_groups_decide_as_on_all_rows(decider, bounded):
     draws, outcomes = _refreshed(bounded, decider, _data(decider, radius=0.0))
-    by_test = build_refresh(decider.parts._replace(test=pma.Exact(), bounded=False))
-    looks = replace(decider, parts=decider.parts._replace(bounded=False)).looks_of_large()
+    by_test, without_bounds = build_refresh(decider.parts._replace(test=pma.Exact(), bounded=False)), replace(decider)
+    vars(without_bounds)["parts"] = decider.parts._replace(bounded=False)
+    looks = without_bounds.looks_of_large()
 
     def by_test_alone(theta, f, data, state, looks, generators):
         bounded(theta, f, data._replace(n_refreshed=0 * data.n_refreshed), state, (), generators)  # the same numbers
