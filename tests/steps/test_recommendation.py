@@ -43,8 +43,16 @@ def taking(setup, us, name="PenaltyMH", exact=False, **more):
     return Candidate(name, exact, setup=setup, tuning=0.0, effective_us=us, **more)
 
 
+@pytest.fixture(scope="module")
+def compiled():
+    """What takes longer to compile than a candidate is given is on disk before one is tried."""
+    with slope():
+        step = pma.PenaltyMH(progressbar=False)
+        pm.sample(5, tune=5, chains=1, step=step, progressbar=False, compute_convergence_checks=False)
+
+
 @pytest.fixture
-def slow_nuts(monkeypatch):
+def slow_nuts(compiled, monkeypatch):
     """NUTS is never quick, so that other steps are tried."""
     monkeypatch.setattr(step_trials, "_QUICK_NUTS", 0.0)
 
