@@ -6,8 +6,6 @@ Which groups are nested in which is read from these numbers, so that a step that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytensor.tensor as pt
 from pymc.model import Model
@@ -27,26 +25,23 @@ def with_known_numbers(model: Model) -> Model:
 
 
 def numbers_of_coarser(model: Model) -> frozenset[Variable]:
-    """Return the data containers with the numbers of coarser groups; none with an entry for each row."""
+    """Return the data containers with the numbers of coarser groups; none with an entry for each row.
+
+    Entries are taken by them of what entries are taken of in turn, ``(s * z[st])[g]``, or another index is looked up in
+    them, ``z[st[g]]``.
+    """
     observed = ancestors([model.rvs_to_values[rv] for rv in model.observed_RVs])
     n_rows = {n for leaf in observed if is_array_leaf(leaf) for n in np.shape(array_of(leaf))}
-    nodes = apply_ancestors([*model.observed_RVs, *model.potentials])
-    return frozenset(of for node in nodes for of in _numbers_of_coarser(node) if array_of(of).size not in n_rows)
+    taken = _taken_by_numbers([*model.observed_RVs, *model.potentials])
+    within = _taken_by_numbers([node.inputs[0] for node in taken])
+    looked_up = _taken_by_numbers([index for node in taken for index in index_inputs(node)])
+    found = [*(i for node in within for i in index_inputs(node)), *(node.inputs[0] for node in looked_up)]
+    return frozenset(of for of in found if _is_held(of) and array_of(of).size not in n_rows)
 
 
-def _numbers_of_coarser(node: Apply) -> Iterator[Variable]:
-    """Yield the data that a node has entries taken by, of what entries are taken of in turn, ``(s * z[st])[g]``.
-
-    And those that another index is looked up in, as in ``z[st[g]]``.
-    """
-    if not isinstance(node.op, AdvancedSubtensor):
-        return
-    for inner in apply_ancestors(node.inputs[:1]):
-        if isinstance(inner.op, AdvancedSubtensor):
-            yield from filter(_is_held, index_inputs(inner))
-    for index in ancestors(index_inputs(node)):
-        if index.owner is not None and isinstance(index.owner.op, AdvancedSubtensor):
-            yield from filter(_is_held, index.owner.inputs[:1])
+def _taken_by_numbers(graphs: list[Variable]) -> list[Apply]:
+    """Return the nodes of graphs at which entries are taken by their numbers."""
+    return [node for node in apply_ancestors(graphs) if isinstance(node.op, AdvancedSubtensor)]
 
 
 def _is_held(var: Variable) -> bool:
