@@ -13,6 +13,7 @@ from pymc.model import Model
 
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Decider
+from pymc_austerity.kernel.reported import GROUPS
 from pymc_austerity.rows import Rows, Uniform
 from pymc_austerity.rows.pool import PooledRows
 from pymc_austerity.user_input import shown
@@ -74,7 +75,12 @@ _BUILT: WeakKeyDictionary[Model, tuple[Deciding | None, tuple[str, ...]]] = Weak
 
 
 def remember(model: Model, step: Deciding) -> None:
-    """Note that `step` was built for `model`; what it decides by may change with the data."""
+    """Note that `step` was built for `model`; what it decides by may change with the data.
+
+    One that moves groups by themselves makes other decisions than those that are examined, and is not noted.
+    """
+    if step.decider.reported.moves == GROUPS:
+        return
     _, described = _built_for(model)
     _BUILT[model] = step, tuple(dict.fromkeys([*described, step.decider.parts.describe()]))
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pymc_austerity.acceptance import AcceptanceTest, Exact, NeedsDistinctRowsError, Reads, ScalableSubsampling
-from pymc_austerity.groups.group_costs import choose_carried_rows, rest_of_draw
+from pymc_austerity.groups.group_costs import choose_carried_rows, rest_of_draw, share_refreshed
 from pymc_austerity.groups.group_decider import GroupDecider
 from pymc_austerity.groups.group_density import check_groups
 from pymc_austerity.groups.group_model import GroupModel
@@ -21,6 +21,9 @@ from pymc_austerity.kernel import pack_generators
 from pymc_austerity.likelihood import Density, ModelData
 from pymc_austerity.progress import Phases
 from pymc_austerity.rows import Weighted
+
+#: A group with so many rows, or fewer, decides on all of them: more than that a test may save.
+_FEW_ROWS = 600
 
 #: From the decider before, learns from other data of the same types.
 LearnAnew = Callable[[GroupDecider, ModelData], GroupDecider]
@@ -50,7 +53,9 @@ def assemble_groups(
 
     def complete(learnt: tuple[PreparedGroups, AcceptanceTest], fixed: tuple[np.ndarray, ...]) -> GroupDecider:
         found, chosen = learnt
-        decider = GroupDecider(model, chosen, share, data.theta0, data.others0, fixed, found)
+        few = max(_FEW_ROWS, 0 if chosen.reads.a_part else len(found.rows))
+        n_refreshed = _groups_refreshed(found, chosen, few, share)
+        decider = GroupDecider(model, chosen, few, n_refreshed, data.theta0, data.others0, fixed, found)
         _warm_up(decider)
         return decider
 
@@ -81,6 +86,14 @@ def _learn(
             test.with_replacement()
             found = weigh_groups(found, search, Weighted().floor, progressbar)
     return found, test
+
+
+def _groups_refreshed(found: PreparedGroups, test: AcceptanceTest, few: int, share: float | None) -> np.ndarray:
+    """Return how many groups of each turn a draw refreshes: a share of them, or as many as pay."""
+    if share is None:
+        carried = rest_of_draw(found.expansion) + (0 if test.reads.a_part else len(found.rows))
+        share = share_refreshed(found.rows_refreshed(test, few), carried)
+    return np.maximum(1, np.round(share * np.diff(found.turns.start)).astype(np.int64))
 
 
 def _warm_up(decider: GroupDecider) -> None:

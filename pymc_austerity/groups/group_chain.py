@@ -23,6 +23,7 @@ class GroupChain(AnyChain):
     """Everything that changes while a chain of a model with groups runs."""
 
     decider: GroupDecider
+    runs_ahead = False
 
     def __init__(self, decider: GroupDecider, rng: np.random.Generator):
         super().__init__(decider, rng)

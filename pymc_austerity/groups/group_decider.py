@@ -16,7 +16,6 @@ from pymc_austerity.compile.by_address import Reached
 from pymc_austerity.compile.by_reference import Reference, by_reference
 from pymc_austerity.groups.group_bounds import no_bounds
 from pymc_austerity.groups.group_conditional import compile_condition, compile_surrogate
-from pymc_austerity.groups.group_costs import rest_of_draw, rows_by_test, share_refreshed
 from pymc_austerity.groups.group_model import GroupLinks, GroupModel
 from pymc_austerity.groups.group_moves import GroupTransition, build_group_transition
 from pymc_austerity.groups.group_parts import (
@@ -35,10 +34,8 @@ from pymc_austerity.groups.tied_move import tied_state
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Outcome, pack_generators
 from pymc_austerity.kernel.chain import NEARER, further_start, largest_fall
-from pymc_austerity.kernel.reported import Reported
+from pymc_austerity.kernel.reported import GROUPS, Reported
 
-#: A group with so many rows, or fewer, decides on all of them: more than that a test may save.
-_FEW_ROWS = 600
 _BROKEN_BOUND = "No draw so far is then exact: sample with ExactMH(), and report the model."
 
 
@@ -51,7 +48,8 @@ class GroupDecider:
 
     model: GroupModel
     test: AcceptanceTest
-    share: float | None  # of the groups that are refreshed a draw; None for what pays
+    few: int  # rows up to which a group decides on all of them
+    n_refreshed: np.ndarray  # int64 (T,): groups of each turn refreshed a draw; those tied to each other move together
     theta0: np.ndarray  # the model's initial point
     #: Values of the variables of other steps, of which there are none, and of data that are not indexed by row.
     others: np.ndarray
@@ -80,7 +78,7 @@ class GroupDecider:
         """What a step reports of it."""
         found = self.prepared
         error = "" if self.parts.drawn.reads is Reads.BY_BOUNDS and self.parts.bounded else self.test.error
-        return Reported(self.n_rows, found.passes, error, "row", found.number_in_table, _BROKEN_BOUND)
+        return Reported(self.n_rows, found.passes, error, "row", found.number_in_table, GROUPS, _BROKEN_BOUND)
 
     @cached_property
     def prior_slope(self) -> Reached | None:
@@ -116,11 +114,6 @@ class GroupDecider:
             self.n_refreshed,
         )  # fmt: skip
 
-    @property
-    def few(self) -> int:
-        """Rows up to which a group decides on all of them."""
-        return max(_FEW_ROWS, 0 if self.test.reads.a_part else self.n_rows)
-
     def looks_of_large(self) -> Any:
         """Return a typed dict from the numbers of groups with more rows to the looks at them; nothing with bounds."""
         if self.parts.bounded:  # no group looks, and a dict takes numba more than a second to compile in every process
@@ -133,15 +126,6 @@ class GroupDecider:
         for g in np.flatnonzero(sizes > self.few):
             found[int(g)] = self.test.looks(int(sizes[g]))
         return found
-
-    @property
-    def n_refreshed(self) -> np.ndarray:
-        """Groups of each turn refreshed a draw; those that are tied to each other move together."""
-        share = self.share
-        if share is None:
-            carried = rest_of_draw(self.prepared.expansion) + (0 if self.test.reads.a_part else self.n_rows)
-            share = share_refreshed(rows_refreshed(self), carried)
-        return np.maximum(1, np.round(share * np.diff(self.prepared.turns.start)).astype(np.int64))
 
     def new_state(self) -> GroupState:
         """Return the state at the start of a chain."""
@@ -192,13 +176,5 @@ class GroupDecider:
         return surrogate.theta(found.mean, z, e)
 
     def __reduce__(self) -> Any:
-        given = self.model, self.test, self.share, self.theta0, self.others, self.fixed, self.prepared
-        return GroupDecider, given
-
-
-def rows_refreshed(decider: GroupDecider) -> float:
-    """Return the rows that a refresh of all groups reads."""
-    found = decider.prepared
-    if found.bounds is not None and found.costs is not None:
-        return found.costs.refreshed
-    return rows_by_test(decider.test, np.diff(found.start), decider.few)
+        how = self.few, self.n_refreshed
+        return GroupDecider, (self.model, self.test, *how, self.theta0, self.others, self.fixed, self.prepared)

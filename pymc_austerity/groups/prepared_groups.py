@@ -9,7 +9,7 @@ import numpy as np
 from pymc_austerity.acceptance import AcceptanceTest, Reads, ScalableSubsampling
 from pymc_austerity.groups.by_group_bounds import RowsByGroupBounds, draws_nothing
 from pymc_austerity.groups.group_bounds import GroupBounds
-from pymc_austerity.groups.group_costs import GroupCosts
+from pymc_austerity.groups.group_costs import GroupCosts, rows_by_test
 from pymc_austerity.groups.group_expansion import GroupExpansion
 from pymc_austerity.groups.group_pass import Membership
 from pymc_austerity.groups.group_search import whole_numbers
@@ -72,6 +72,12 @@ class PreparedGroups(NamedTuple):
         if self.table is None:
             return test, test.rows
         return test.with_replacement(), WeightedRows(self.table)
+
+    def rows_refreshed(self, test: AcceptanceTest, few: int) -> float:
+        """Return the rows that a refresh of all groups reads, where those of at most `few` rows decide on all."""
+        if self.bounds is not None and self.costs is not None:
+            return self.costs.refreshed
+        return rows_by_test(test, np.diff(self.start), few)
 
     def draw_shared(self, rng: np.random.Generator, width: float = 1.0) -> np.ndarray:
         """Return a draw of φ from the normal approximation, or one from a wider one."""

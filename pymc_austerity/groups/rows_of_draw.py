@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pymc_austerity.acceptance import Reads
-from pymc_austerity.groups.group_decider import GroupDecider, rows_refreshed
+from pymc_austerity.groups.group_decider import GroupDecider
 
 
 def predicted_rows(decider: GroupDecider) -> float:
@@ -25,8 +25,9 @@ def expected_rows(decider: GroupDecider) -> tuple[float, bool]:
     if decider.parts.drawn.reads is Reads.BY_BOUNDS:
         costs = decider.prepared.costs
         return predicted_rows(decider), costs is not None and costs.drawn_within < costs.drawn == np.inf
-    share = decider.n_refreshed.sum() / len(decider.model.groups.own)
-    return float(decider.test.looks(decider.n_rows).sizes[0] + share * rows_refreshed(decider)), False
+    share, test = decider.n_refreshed.sum() / len(decider.model.groups.own), decider.test
+    refreshed = share * decider.prepared.rows_refreshed(test, decider.few)
+    return float(test.looks(decider.n_rows).sizes[0] + refreshed), False
 
 
 def described(decider: GroupDecider) -> str:

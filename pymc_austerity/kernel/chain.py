@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from pymc.step_methods.state import DataClassState, RandomGeneratorState, WithSamplingState, dataclass_state
@@ -65,6 +65,7 @@ class AnyChain(WithSamplingState):
     """
 
     _state_class = ChainState
+    runs_ahead: ClassVar[bool]  # whether many draws are made in one compiled call
     rows_used = 0
     start: np.ndarray | None
     state: Any
@@ -98,6 +99,7 @@ class Chain(AnyChain):
     """One chain of a `Decider`: its state is that of the proposal, and `looks` are those of the test at all rows."""
 
     decider: Decider
+    runs_ahead = True
 
     def __init__(self, decider: Decider, rng: np.random.Generator):
         super().__init__(decider, rng)

@@ -90,8 +90,8 @@ class Decider:
         """What a step reports of it."""
         passes = 0.0 if self.parts.prepared is None else self.parts.prepared.passes
         numbers = partial(number_in_table, self.parts.stored)
-        test = self.test
-        return Reported(self.n_table, passes, test.error, self.row_source.called, numbers, test.broken_bound)
+        test, moves = self.test, type(self.proposal).__name__
+        return Reported(self.n_table, passes, test.error, self.row_source.called, numbers, moves, test.broken_bound)
 
     @cached_property
     def data_at(self) -> tuple[Addresses, Addresses]:

@@ -11,8 +11,9 @@ import xarray as xr
 from pymc.step_methods.compound import CompoundStep
 
 from pymc_austerity.diagnostics import SamplingResult
+from pymc_austerity.kernel.reported import GROUPS
 from pymc_austerity.steps.checked_step import CheckedStep
-from pymc_austerity.steps.draw_statistics import GROUPS, METHOD
+from pymc_austerity.steps.draw_statistics import METHOD
 from pymc_austerity.user_input import shown
 
 #: The entries behind each method, by the names of steps and proposals.

@@ -15,8 +15,8 @@ from pymc_austerity.diagnostics.same_data import DATA_DIGEST, MODEL_DIGEST
 from pymc_austerity.kernel import TRANSITIONS
 from pymc_austerity.kernel.chain import Draw
 
-#: The statistic that names the step and its proposal, and what the latter is where groups move by themselves.
-METHOD, GROUPS = "method", "groups"
+#: The statistic that names the step and what moves its parameters.
+METHOD = "method"
 #: Statistics of a draw that say how it was made, and which model and which data it belongs to.
 OF_ITS_ORIGIN: dict[str, Any] = {
     METHOD: (np.dtype("S40"), []),

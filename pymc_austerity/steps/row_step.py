@@ -18,9 +18,9 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import DECIDED, AcceptanceTest, Reads
 from pymc_austerity.blocks import Blocks
-from pymc_austerity.diagnostics import Watch, remember
-from pymc_austerity.groups import GroupChain, GroupDecider
-from pymc_austerity.kernel import TRANSITIONS, TUNED, Ahead, Chain, Schedule, TunedState, as_schedule
+from pymc_austerity.diagnostics import remember
+from pymc_austerity.groups import GroupDecider
+from pymc_austerity.kernel import TRANSITIONS, TUNED, Ahead, Schedule, as_schedule
 from pymc_austerity.likelihood import Coordinates, ModelData, flatten
 from pymc_austerity.likelihood.model_arrays import ModelKey
 from pymc_austerity.log import follows_progressbar
@@ -30,7 +30,7 @@ from pymc_austerity.rows import Uniform, Weighted
 from pymc_austerity.steps.block_step import BlockStep
 from pymc_austerity.steps.defaults import ProxyChoice
 from pymc_austerity.steps.description import describe_rows, describe_step
-from pymc_austerity.steps.draw_statistics import GROUPS, OF_A_DRAW, OF_SEVERAL, statistics_of
+from pymc_austerity.steps.draw_statistics import OF_A_DRAW, OF_SEVERAL, statistics_of
 from pymc_austerity.steps.far_start import require_near
 from pymc_austerity.steps.groups_of_step import GroupPlan
 from pymc_austerity.steps.process import revive, stopped_chain
@@ -108,6 +108,7 @@ class RowStep(BlockStep):
         )  # fmt: skip
         built = build(model, given, one_decision or OneDecision(), phases)
         self.decider, self.coordinates, self._learn_anew = built.decider, built.data.coordinates, built.learn_anew
+        self._make_chain, self._make_recorder = built.chain, built.recorder
         self.likelihood, self._theta0 = built.data.likelihood, built.data.theta0
         self.setup_seconds = phases.seconds
         self.declare_stats({**built.stats, **(OF_SEVERAL if self.thin > 1 else {})})
@@ -118,8 +119,7 @@ class RowStep(BlockStep):
         self.default_tune_steps = built.tuning_draws
         self.start_chain(get_random_generator(rng))
         self.__dict__.pop("_BlockedStep__newargs", None)  # PyMC's, with the model in it, which would never be freed
-        if not self.moves_groups:
-            remember(model, self)
+        remember(model, self)
 
     def __repr__(self) -> str:
         """Say what the step is, how it errs and what it reads."""
@@ -144,17 +144,18 @@ class RowStep(BlockStep):
     @property
     def method(self) -> str:
         """The names of the step and of its proposal."""
-        return f"{super().method} {GROUPS if self.moves_groups else type(self.decider.proposal).__name__}"
+        return f"{super().method} {self.decider.reported.moves}"
 
     def start_chain(self, rng: np.random.Generator) -> None:
         """Forget the previous chain."""
         super().start_chain(rng)
         self.tune = self._tunes  # PyMC's parallel sampler takes it for granted
-        self.chain = GroupChain(self.decider, rng) if self.moves_groups else Chain(self.decider, rng)
+        self.chain = self._make_chain(self.decider, rng)
         self.reset_tuning()
-        alone = not self.moves_groups and not self.likelihood.other_blocks
-        self._ahead = Ahead(self.chain, alone=alone)
-        self._tuned = None if self.moves_groups else TunedState(self.decider, self.stats_dtypes_shapes[TUNED][0])
+        self._ahead = Ahead(self.chain, alone=self.chain.runs_ahead and not self.likelihood.other_blocks)
+        make, of_run = self._make_recorder, (self.chain_length, type(self).__name__, self.thin)
+        types = self.stats_dtypes_shapes
+        self._recorder = None if make is None else make(self.chain, *of_run, types[TUNED][0])
         reported = self.decider.reported
         self._of_setup: dict[str, Any] = {
             "total_rows": reported.n_table,
@@ -166,7 +167,6 @@ class RowStep(BlockStep):
             self._of_setup["distinct_rows"] = self.decider.n_rows
         self._n_rows = self.decider.n_rows
         self._last: tuple[PointType, np.ndarray] | None = None
-        self._watch = None if self.moves_groups else Watch(self.chain_length, type(self).__name__, self.thin)
 
     def learn(self, data: ModelData) -> None:
         """Learn from other data of the same model."""
@@ -222,14 +222,13 @@ class RowStep(BlockStep):
             return point, [stopped_chain(point, outcome, chain.n_steps, tune, decider.reported)]
         chain.n_steps += 1
         stats = statistics_of(draw, chain.decider.test)
-        if self._watch is not None and self._tuned is not None:
-            stats["warning"] = None if tune else self._watch.after(chain, outcome, others)
-            stats.update(self._tuned.stats(chain, tune))
+        if self._recorder is not None:
+            stats.update(self._recorder.stats(chain, outcome, others, tune))
         stats.update(self._of_setup)
         if self.thin > 1:
             stats[TRANSITIONS] = n
         self._rates.update(stats, outcome.accepted, outcome.n_rows / (n * self._n_rows), tune)
-        if not (outcome.accepted or self.moves_groups):
+        if np.array_equal(outcome.theta, theta):
             return point, [stats]
         point = self.coordinates.point(point, outcome.theta)
         self._last = point, outcome.theta

@@ -14,9 +14,10 @@ from pytensor.graph.basic import Variable
 from pymc_austerity.acceptance import AcceptanceTest, Reads
 from pymc_austerity.blocks import Blocks, BlockTable
 from pymc_austerity.bounds import Bound, Unbounded, find_bound
-from pymc_austerity.groups import ModelWithGroups, as_rows_read
+from pymc_austerity.groups import GroupChain, ModelWithGroups, as_rows_read
 from pymc_austerity.groups.rows_of_draw import described, expected_rows
-from pymc_austerity.kernel import Decider, Parts, Schedule, TunedState, as_schedule, assemble, with_data
+from pymc_austerity.kernel import Chain, Decider, Parts, Schedule, TunedState, as_schedule, assemble, with_data
+from pymc_austerity.kernel.chain import AnyChain
 from pymc_austerity.likelihood import Density, ModelData, check_rows, read_model
 from pymc_austerity.likelihood.jumps import require_seen_jumps
 from pymc_austerity.progress import Phases
@@ -41,6 +42,7 @@ from pymc_austerity.steps.groups_of_step import (
     warn_of_tails,
 )
 from pymc_austerity.steps.pooled import check_bound, describe_pool, open_table
+from pymc_austerity.steps.recorder import Recorder
 from pymc_austerity.tried_setup import once
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
@@ -88,6 +90,8 @@ class Built(NamedTuple):
 
     decider: Any  # a `Decider` or a `GroupDecider`
     data: ModelData  # learnt from
+    chain: type[AnyChain]
+    recorder: type[Recorder] | None  # of what a chain records beside its draws
     learn_anew: Callable[[Any, ModelData], Any]  # from the decider before and other data of the model
     stats: dict[str, Any]  # type and shape of each statistic of a draw
     tuning_draws: int | None  # that PyMC takes where ``tune=`` is not given; None for its own number
@@ -167,7 +171,7 @@ def _groups(found: ModelWithGroups, given: Given, example: ModelData, phases: Ph
     warn_of_tails(decider, given.made_by)
     tuning_draws = _tuning_draws(given.temperature, on_surrogate=not decider.prepared.rough)
     expected = expected_rows(decider)
-    return Built(decider, found.data, learn_anew, OF_GROUPS, tuning_draws, expected)
+    return Built(decider, found.data, GroupChain, None, learn_anew, OF_GROUPS, tuning_draws, expected)
 
 
 def _read_by_rows(model: Model, example: ModelData, given: Given) -> tuple[Model, ModelData]:
@@ -213,7 +217,7 @@ def _one_decision(
     expected = one.expected_rows(decider, look_ahead(decider, given.made_by))
     tuning_draws = _tuning_draws(given.temperature, on_surrogate=decider.parts.prepared is not None)
     blocks = table if isinstance(table, BlockTable) else None  # the rows in the model are an example
-    return Built(decider, example, with_data, stats, tuning_draws, expected, blocks)
+    return Built(decider, example, Chain, Recorder, with_data, stats, tuning_draws, expected, blocks)
 
 
 def _require_seen_jumps(decider: Decider, given: Given) -> None:

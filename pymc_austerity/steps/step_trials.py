@@ -164,8 +164,7 @@ class StepTrials:
 
 def _handed_over(step: RowStep, model: Model) -> RowStep:
     """Return a step that was tried, as the newest of its model."""
-    if not step.moves_groups:
-        remember(model, step)
+    remember(model, step)
     return step
 
 
