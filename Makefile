@@ -7,8 +7,8 @@ DATA ?=
 ROWS ?=
 # Extra requirements for the environment, e.g. PINS="pymc==5.28.*".
 PINS ?=
-# Which tests `make test-all` runs, all by default, e.g. MARKS="contract or versions".
-MARKS ?=
+# Which tests `make test` runs: MARKS=slow runs the others, MARKS= all.
+MARKS ?= not slow
 # Whose tables `make numbers` prints again, e.g. PAGE=which_step, or PAGE=which_step/tuning for one of them.
 PAGE ?=
 # How long `make fuzz` runs.
@@ -28,12 +28,12 @@ export OMP_NUM_THREADS ?= 1
 export PYMC_AUSTERITY_CACHE_MB ?= 8000
 
 # A worker keeps the memory that a test has given back: to ask the system for it again took a tenth of the time.
-test test-slow test-all doctest: export MALLOC_TRIM_THRESHOLD_ ?= 1073741824
-test test-slow test-all doctest: export MALLOC_TOP_PAD_ ?= 67108864
-test test-slow test-all doctest: export MALLOC_MMAP_THRESHOLD_ ?= 33554432
+test doctest: export MALLOC_TRIM_THRESHOLD_ ?= 1073741824
+test doctest: export MALLOC_TOP_PAD_ ?= 67108864
+test doctest: export MALLOC_MMAP_THRESHOLD_ ?= 33554432
 
 .DEFAULT_GOAL := help
-.PHONY: help python demo numbers test test-slow test-all golden calibrate fuzz mutants lint format types doctest docs notebooks notebooks-refresh package bench clean
+.PHONY: help python demo numbers test golden calibrate fuzz mutants lint format types doctest docs notebooks notebooks-refresh package bench clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,15 +82,9 @@ demo: $(VENV)/.installed-test ## A regression on 1,000,000 rows by the recommend
 numbers: $(VENV)/.installed-dev ## The tables of the documentation and how old they are; PAGE=which_step prints those of a page again
 	PAGE="$(PAGE)" $(BIN)/python benchmarks/stored_numbers.py
 
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations=10
-test: $(VENV)/.installed-test ## The tests but for those marked slow
-	$(PYTEST) -m "not slow"
-
-test-slow: $(VENV)/.installed-test ## The tests marked slow, most of them statistical
-	$(PYTEST) -m slow
-
-test-all: $(VENV)/.installed-test ## Every test; MARKS="contract or versions" for some
-	$(PYTEST) $(if $(MARKS),-m "$(MARKS)")
+# tests/conftest.py puts those first that take longest.
+test: $(VENV)/.installed-test ## The tests but for those marked slow; MARKS=slow for these, MARKS= for all
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=10 -m "$(MARKS)"
 
 golden: $(VENV)/.installed-test ## Renew the draws that later runs are compared with
 	$(BIN)/python tests/golden.py renew

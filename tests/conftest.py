@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 
 import arviz as az
@@ -42,6 +43,13 @@ def _package_of_test(function):
 # Known by what the function is made of and by its file, as the code of the package is.
 code_key._package_of = _package_of_test
 code_key._TEXTS.update({name: xxh3_128(path.read_bytes()).hexdigest() for name, path in _TESTS.items()})
+
+
+def pytest_collection_modifyitems(items):
+    """Put files with many slow tests first: a worker that began with one at the end would go on alone."""
+    tests = Counter(item.path for item in items)
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: (-slow[item.path], -tests[item.path]))
 
 
 def pytest_sessionfinish():

@@ -103,9 +103,9 @@ def run_ci(folder, *parts):
 
 def test_ci_goes_on_after_a_failure(tmp_path):
     ran, asked = run_ci(tmp_path)
-    assert asked[:5] == ["test", "test-slow", "package", "lint", "types"]
+    assert asked[:4] == ["test MARKS=", "package", "lint", "types"]
     assert {"docs", "doctest", "notebooks"} <= set(asked)
-    assert asked[-1] == "test-all VENV=.venv-3.11 PYTHON=python3.11 PINS=pymc==5.28.* MARKS=contract or versions"
+    assert asked[-1] == "test VENV=.venv-3.11 PYTHON=python3.11 PINS=pymc==5.28.* MARKS=contract or versions"
     assert ran.returncode == 1
     assert re.search(r"^passed  lint ", ran.stdout, re.MULTILINE)
     assert re.search(r"^FAILED  types ", ran.stdout, re.MULTILINE)
@@ -121,7 +121,7 @@ def test_ci_refuses_unknown_parts(tmp_path, name):
     ran, asked = run_ci(tmp_path, "docs", name)
     assert (ran.returncode, asked) == (2, [])
     assert f'"{name}" is none of the parts' in ran.stderr
-    assert "tests tests-slow package lint types docs doctests notebooks tests-pymc-5.28" in ran.stderr
+    assert "tests package lint types docs doctests notebooks tests-pymc-5.28" in ran.stderr
 
 
 def test_the_version_has_one_source():
