@@ -9,7 +9,6 @@ from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED, NoisePenalty
 from pymc_austerity.acceptance.moments import standard_error
 from pymc_austerity.diagnostics import spot_check
 from pymc_austerity.diagnostics.built_steps import find_decider
-from pymc_austerity.diagnostics.decision_verdicts import BALANCE_ERROR, judge_spot_check
 from pymc_austerity.diagnostics.density_on_rows import DensityOnRows
 from pymc_austerity.diagnostics.drawn_states import drawn_states
 from pymc_austerity.diagnostics.judged_decisions import wrong_decisions
@@ -25,54 +24,13 @@ from pymc_austerity.diagnostics.measured_error import (
 from pymc_austerity.diagnostics.row_shape import batch_shape, row_shape
 from pymc_austerity.diagnostics.spot_check import RepeatedTest, evaluate_pair
 from pymc_austerity.diagnostics.verdicts import (
-    CARE,
     DO_NOT_TRUST,
-    NOT_KNOWN,
     TRUST,
-    grade,
-    judge_acceptance,
-    judge_chains,
-    overall,
 )
 from pymc_austerity.kernel.decider import Proposed
 from pymc_austerity.steps.row_step import RowStep
 
 QUIET = {"cores": 1, "random_seed": 1, "progressbar": False, "compute_convergence_checks": False}
-
-
-class TestRules:
-    def test_limits_are_inclusive_and_may_run_either_way(self):
-        assert [grade(x, (0.1, 0.3)) for x in (0.1, 0.2, 0.4)] == [TRUST, CARE, DO_NOT_TRUST]
-        assert [grade(x, (0.3, 0.1)) for x in (0.3, 0.2, 0.05)] == [TRUST, CARE, DO_NOT_TRUST]
-        assert grade(np.nan, (0.1, 0.3)) == NOT_KNOWN
-
-    def test_the_worst_finding_decides(self):
-        findings = [judge_acceptance(0.3), judge_chains(1.2, 50, 4), judge_chains(1.005, 5000, 4)]
-        assert [f.verdict for f in findings] == [TRUST, DO_NOT_TRUST, TRUST]
-        assert overall(findings) == DO_NOT_TRUST
-        assert overall([]) == TRUST
-
-    def test_one_chain_and_few_draws_are_no_reason_to_trust(self):
-        """Nor is an R-hat that is not defined."""
-        assert judge_chains(np.nan, 4, 4).verdict == DO_NOT_TRUST
-        assert judge_chains(np.nan, np.nan, 1).verdict == NOT_KNOWN
-        assert judge_chains(1.0, 150, 4).verdict == judge_chains(1.03, 150, 4).verdict == NOT_KNOWN
-        assert judge_chains(1.03, 900, 4).verdict == CARE
-        assert judge_chains(1.3, 50, 4).verdict == DO_NOT_TRUST
-
-    def test_distrust_has_to_be_shown_and_so_has_trust(self):
-        limit = BALANCE_ERROR
-        fine = (0.0, 0.0, 0.0)
-        assert judge_spot_check((0.001, 0.0, 0.01), fine, fine, 100, "r").verdict == TRUST
-        # Too noisy to tell: nothing is known, and nothing is held against the run.
-        assert judge_spot_check((0.01, 0.0, 5 * limit[1]), fine, fine, 100, "r").verdict == NOT_KNOWN
-        assert judge_spot_check((0.03, 0.021, 0.05), fine, None, 100, "r").verdict == CARE
-        assert judge_spot_check((2 * limit[1], 1.5 * limit[1], 3 * limit[1]), fine, fine, 100, "r").verdict == (
-            DO_NOT_TRUST
-        )
-        # A worst state is judged by what is sure about it.
-        assert judge_spot_check(fine, fine, (0.5, 0.0, 0.9), 100, "r").verdict == TRUST
-        assert judge_spot_check(fine, fine, (0.7, 0.6, 0.9), 100, "r").verdict == DO_NOT_TRUST
 
 
 class TestAcceptanceError:
