@@ -32,31 +32,22 @@ def judge(sampling_result, model):
     return judge
 
 
-def test_a_run_without_fault(judge):
+def test_a_run_without_fault_and_moves_that_are_seldom_accepted(judge):
     found = judge()
     assert found.verdict == "trust"
     assert list(found.checks.index) == ["chains", "acceptance", "refresh", "groups", "slowest", "location", "scale"]
+    assert judge(accepted=0.001).checks.loc["acceptance", "verdict"] != "trust"
+    assert judge(refreshed=0.1).checks.loc["refresh", "verdict"] != "trust"
 
 
-def test_a_group_that_stayed_is_named(judge):
-    def stay(draws):
+def test_a_group_that_stayed_and_the_slowest_are_named(judge):
+    def spoil(draws):
         draws[2, :, 1] = 0.7
+        draws[:, :, 2] = np.cumsum(draws[:, :, 2], axis=1)
 
-    found = judge(stay)
+    found = judge(spoil)
     assert found.verdict == "do not trust"
     assert "effect[1]" in found.checks.loc["groups", "reason"]
     assert "effect[0]" not in found.checks.loc["groups", "reason"]
-
-
-def test_the_slowest_is_named(judge):
-    def crawl(draws):
-        draws[:, :, 2] = np.cumsum(draws[:, :, 2], axis=1)
-
-    found = judge(crawl)
     assert found.checks.loc["slowest", "reason"].startswith("Fewest effective draws: effect[2]")
     assert found.checks.loc["slowest", "verdict"] == "not known"
-
-
-@pytest.mark.parametrize(("rates", "check"), [({"accepted": 0.001}, "acceptance"), ({"refreshed": 0.1}, "refresh")])
-def test_moves_that_are_seldom_accepted(judge, rates, check):
-    assert judge(**rates).checks.loc[check, "verdict"] != "trust"

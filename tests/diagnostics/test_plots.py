@@ -76,8 +76,6 @@ def test_comparison_has_a_panel_of_densities_for_each_parameter(results):
     bars = [bar for bar in panels[0].patches if hasattr(bar, "get_height")]
     assert sum(bar.get_height() * bar.get_width() for bar in bars) == pytest.approx(1)
 
-
-def test_too_many_panels_are_announced(results):
     with pytest.warns(UserWarning, match="3 parameters, of which the first 2 are drawn"):
         panels = pma.plot_comparison(results, reference="NUTS", max_panels=2)
     assert [panel.get_title() for panel in panels] == ["beta[u]", "beta[v]"]

@@ -100,14 +100,6 @@ def test_exact_steps_are_judged_without_passes(model):
 
 
 @pytest.mark.slow
-def test_parameters_are_named_by_their_coordinates(model, approximate):
-    step, idata = approximate
-    reasons = pma.reliability(idata, model, step=step, n_states=20).checks["reason"]
-    assert any(f"'b[{name}]'" in reasons["location"] for name in ("female", "age"))
-    assert any(f"'b[{name}]'" in reasons["means"] for name in ("female", "age"))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 25])
 def test_ctrl_c_gives_what_is_known_so_far(model, approximate, monkeypatch, after):
     step, idata = approximate
@@ -128,15 +120,10 @@ def test_ctrl_c_gives_what_is_known_so_far(model, approximate, monkeypatch, afte
     assert "not known (" in str(report)
     if after < 2:
         assert verdicts["spot check"] == NOT_KNOWN
-
-
-@pytest.mark.slow
-def test_ctrl_c_at_once_gives_a_report(model, approximate, monkeypatch):
-    step, idata = approximate
-    monkeypatch.setattr(Mixing, "r_hat", property(lambda self: interrupted()))
-    report = pma.reliability(idata, model, step=step)
-    assert (report.checks["verdict"] == NOT_KNOWN).all()
-    assert {"chains", "acceptance", "spot check"} <= set(report.checks.index)
+        monkeypatch.setattr(Mixing, "r_hat", property(lambda self: interrupted()))  # at once
+        checks = pma.reliability(idata, model, step=step).checks
+        assert (checks["verdict"] == NOT_KNOWN).all()
+        assert {"chains", "acceptance", "spot check"} <= set(checks.index)
 
 
 @pytest.mark.slow
@@ -151,6 +138,8 @@ def test_a_check_goes_on_only_while_there_is_time(model, approximate, clock, mon
     monkeypatch.setattr(SpotCheck, "look_at", slow)
     few = pma.reliability(idata, model, step=step, seconds=1.0)
     assert 80 < len(few.states) < 110
+    for check in ("location", "means"):  # parameters are named by their coordinates
+        assert any(f"'b[{name}]'" in few.checks["reason"][check] for name in ("female", "age"))
     assert few.verdict == TRUST  # a proxy that leaves next to nothing is known after some states
     monkeypatch.setattr(checks_of_decisions, "_MOST_STATES", 150)
     assert len(pma.reliability(idata, model, step=step, seconds=100.0).states) == 150
