@@ -5,6 +5,8 @@ import numpy as np
 import pymc as pm
 import xarray as xr
 
+import pymc_austerity as pma
+
 RNG = np.random.default_rng(20260101)
 N, G = 3_000, 60
 X = RNG.normal(size=(N, 3))
@@ -67,6 +69,19 @@ def draws_of(model, spread, chains=4, draws=100, seed=1):
             values = np.exp(values - 0.3)
         posterior[rv.name] = (("chain", "draw", *(f"{rv.name}_{k}" for k in range(len(shape)))), values)
     return run_of(posterior=xr.Dataset(posterior))
+
+
+def in_blocks():
+    """Return a logistic model of all rows, one of the first hundred, and the table of all."""
+
+    def define(x, seen):
+        with pm.Model() as model:
+            b = pm.Normal("b", 0, 1, shape=3)
+            pm.Bernoulli("y", logit_p=pm.math.dot(pm.Data("x", x), b), observed=pm.Data("seen", seen))
+        return model
+
+    seen = SEEN.astype(int)
+    return define(X, seen), define(X[:100], seen[:100]), pma.Blocks({"x": X, "seen": seen})
 
 
 def run_of(**groups):

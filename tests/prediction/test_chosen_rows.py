@@ -10,16 +10,19 @@ import pytest
 import xarray as xr
 from draws_at_hand import (
     GROUP,
-    MODELS,
     REAL,
     SEEN,
     G,
     N,
     X,
     draws_of,
+    groups,
+    in_blocks,
     model_of,
+    paired,
     run_of,
     two_outcomes,
+    unknown_scale,
 )
 
 import pymc_austerity as pma
@@ -35,7 +38,7 @@ def in_full(model, idata):
         return pm.compute_log_likelihood(idata, extend_inferencedata=False, **QUIET)
 
 
-@pytest.mark.parametrize("define", [one for one in MODELS if one is not two_outcomes], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("define", [unknown_scale, groups, paired], ids=lambda one: one.__name__)
 def test_log_likelihood_is_that_of_pymc(define):
     """Entries are those of PyMC's matrix, in the order in which rows were asked for."""
     model = model_of(define)
@@ -64,42 +67,23 @@ def test_log_likelihood_of_several_variables():
     np.testing.assert_allclose(one["w"][..., 0], full["w"][..., 7])
 
 
-def in_blocks():
-    """Return a model of all rows, one of an example, draws, and the table."""
-
-    def define(x, seen):
-        with pm.Model() as model:
-            b = pm.Normal("b", 0, 1, shape=3)
-            pm.Bernoulli("y", logit_p=pm.math.dot(pm.Data("x", x), b), observed=pm.Data("seen", seen))
-        return model
-
-    whole, example = define(X, SEEN.astype(int)), define(X[:100], SEEN[:100].astype(int))
-    return whole, example, draws_of(whole, 0.05, draws=20), pma.Blocks({"x": X, "seen": SEEN.astype(int)})
-
-
-def test_log_likelihood_of_blocks():
-    whole, example, idata, table = in_blocks()
-    rows = [2_000, 3, 1_500]
-    in_memory = pma.log_likelihood(idata, whole, rows=rows, **QUIET)
-    xr.testing.assert_allclose(in_memory, pma.log_likelihood(idata, example, rows=rows, data=table, **QUIET))
-
-
-@pytest.mark.parametrize("quantiles", [None, [0.1]])
-def test_predictions_of_blocks_are_of_the_table(quantiles):
+def test_rows_of_blocks_are_those_of_the_table():
     """In the order in which rows were asked for, with the outcomes of the table."""
-    whole, example, idata, table = in_blocks()
-    options = {"rows": [2_000, 3, 1_500], "random_seed": 1, "quantiles": quantiles, **QUIET}
-    found, expected = (
-        pma.posterior_predictive(idata, model, **options, data=data)
-        for model, data in ((example, table), (whole, None))
-    )
-    for name in ("posterior_predictive", "observed_data"):
-        xr.testing.assert_equal(group(found, name), group(expected, name))
+    whole, example, table = in_blocks()
+    idata = draws_of(whole, 0.05, draws=20)
+    options = {"rows": [2_000, 3, 1_500], "random_seed": 1, **QUIET}
+    in_memory = pma.log_likelihood(idata, whole, **options)
+    xr.testing.assert_allclose(in_memory, pma.log_likelihood(idata, example, **options, data=table))
+    for quantiles in (None, [0.1]):
+        expected = pma.posterior_predictive(idata, whole, **options, quantiles=quantiles)
+        found = pma.posterior_predictive(idata, example, **options, quantiles=quantiles, data=table)
+        for name in ("posterior_predictive", "observed_data"):
+            xr.testing.assert_equal(group(found, name), group(expected, name))
 
 
 def test_predictions_of_an_example_are_refused():
     """Rows of the containers are not those of the run; new rows are whatever they are."""
-    _, example, _, table = in_blocks()
+    _, example, table = in_blocks()
     with example:
         step = pma.PenaltyMH(data=table, progressbar=False)
         idata = pm.sample(20, tune=20, chains=2, cores=1, step=step, compute_convergence_checks=False, **QUIET)
@@ -124,12 +108,12 @@ def regression():
     return model, means, run_of(posterior=xr.Dataset({"u": (("chain", "draw", "group"), draws)}))
 
 
-@pytest.mark.parametrize("rows", [slice(100, 140), np.arange(2_960, N)[::-1]], ids=["slice", "numbers"])
-def test_predictions_have_their_law(rows):
+def test_predictions_have_their_law():
     """Draws of row i are N(mean of its group, 1 + 0.5²): no error of means or sds is beyond 4.5 of its own."""
     model, means, idata = regression()
-    found = pma.posterior_predictive(idata, model, rows=rows, random_seed=1, **QUIET)
-    drawn, numbers = group(found, "posterior_predictive")["y"], np.arange(N)[rows]
+    numbers = np.arange(2_960, N)[::-1]
+    found = pma.posterior_predictive(idata, model, rows=numbers, random_seed=1, **QUIET)
+    drawn = group(found, "posterior_predictive")["y"]
     np.testing.assert_array_equal(drawn["row"], numbers)
     np.testing.assert_array_equal(group(found, "observed_data")["y"], REAL[numbers])
     sd = np.sqrt(1.25)
