@@ -85,7 +85,9 @@ def test_the_choice_errs_to_the_safe_side_and_says_why():
     assert choice.rows == 24 * sum(SIZES[:5])
 
 
-def test_short_paths_have_no_pilot():
-    choice = choose("auto", (10, 20, 40), 2, float, 24, None)
+@pytest.mark.parametrize(("sizes", "reason"), [((10, 20, 40), "too few"), ((1_000,), "plays no part")])
+def test_short_paths_have_no_pilot(sizes, reason):
+    choice = choose("auto", sizes, 2, float, 24, None)
     assert np.isnan(choice.beta)
-    assert "too few" in choice.reason
+    assert reason in choice.reason
+    assert choice.rows == 0

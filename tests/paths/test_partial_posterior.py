@@ -6,9 +6,7 @@ import pymc as pm
 import pytensor
 import pytest
 import xarray as xr
-from scipy import special
 
-from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.paths.inner_samplers import NutpieNUTS, PyMCNUTS
 from pymc_austerity.paths.partial_posterior import PartialPosteriorPaths
 
@@ -45,27 +43,17 @@ def closed_form(model, rng):
     return xr.DataTree.from_dict({"/posterior": xr.Dataset({"mu": (("chain", "draw"), draws)})})
 
 
-def score(result):
-    return float((result.estimate[-1] - FULL) / result.standard_error[-1])
-
-
 @pytest.mark.parametrize("name", ["by_nutpie", "by_pymc"])
 def test_a_partial_posterior_is_that_of_its_rows(name, request):
     paths = request.getfixturevalue(name)
     for count in (10, 300):
         rows = np.arange(count) * 3
-        value = np.ravel(paths(rows, np.random.default_rng(count)))[0]
+        value, again = (np.ravel(paths(rows, np.random.default_rng(count)))[0] for _ in range(2))
+        assert value == again
         # 150 draws of a NUTS chain are worth about 50 independent ones.
         error = (count + PRECISION) ** -0.5 / np.sqrt(50)
         assert abs(value - X[rows].sum() / (count + PRECISION)) < 4 * error
         assert abs(value - FULL) > 4 * error
-
-
-def test_pymc_nuts_in_the_estimator(by_pymc):
-    result = by_pymc.debias(min_batch=200, alpha=0.7, replications=12, random_seed=1, progressbar=False)
-    assert abs(score(result.sel(sign="plus"))) < 3.9
-    again = by_pymc.debias(min_batch=200, alpha=0.7, replications=12, random_seed=1, progressbar=False)
-    np.testing.assert_array_equal(result.replicate, again.replicate)
 
 
 def test_one_name_keeps_its_shape_and_several_are_one_axis(by_pymc, by_nutpie):
@@ -139,7 +127,7 @@ def test_processes_compile_for_themselves_with_one_result():
     paths = PartialPosteriorPaths(model, "mu", closed_form)
     settings = {"min_batch": 20, "alpha": 0.7, "replications": 300, "random_seed": 5, "progressbar": False}
     here = paths.debias(**settings)
-    assert abs(score(here)) < 3.9
+    assert abs(float((here.estimate[-1] - FULL) / here.standard_error[-1])) < 3.9
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
         there = paths.debias(executor=executor, **settings)
     xr.testing.assert_identical(here.drop_vars("seconds"), there.drop_vars("seconds"))
@@ -167,39 +155,3 @@ def test_expectation_may_be_a_function_of_the_draws():
 def test_bad_arguments_are_refused(expectation, sampler, error, message):
     with pytest.raises(error, match=message):
         PartialPosteriorPaths(gaussian(), expectation, sampler)
-
-
-class ByQuadrature:
-    """Sampler of one positive number: a draw that is its mean, from the density that the model gives on a grid."""
-
-    LOGS = np.linspace(-4.0, 2.5, 53)
-
-    def prepare(self, subset_model):
-        log_density = subset_model.model.compile_logp(mode=BY_NUMPY)
-
-        def draw(subset, rng):
-            subset_model.put(subset)
-            weight = special.softmax([log_density({"noise_log__": log}) for log in self.LOGS])
-            mean = np.full((1, 1), weight @ np.exp(self.LOGS))
-            return xr.DataTree.from_dict({"/posterior": xr.Dataset({"noise": (("chain", "draw"), mean)})})
-
-        return draw
-
-
-def test_a_likelihood_that_does_not_factorise():
-    """Gaussian-process regression: posterior of the noise scale, against that of all rows."""
-    rng = np.random.default_rng(2)
-    place = rng.uniform(0, 6, 48)
-    height = np.sin(place) + rng.normal(0, 0.2, 48)
-    with pm.Model() as model:
-        noise = pm.HalfNormal("noise", 3)
-        process = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(1, ls=1.5))
-        process.marginal_likelihood("y", X=place[:, None], y=height, sigma=noise)
-    paths = PartialPosteriorPaths(model, "noise", ByQuadrature())
-    full = float(paths(np.arange(48), np.random.default_rng(0)))
-    assert 0.1 < full < 0.3
-    result = paths.debias(min_batch=5, alpha=0.6, replications=16, random_seed=4, progressbar=False)
-    assert abs(float((result.estimate[-1] - full) / result.standard_error[-1])) < 3.9
-    # Negative control: subsets of 5 rows alone.
-    few = [float(paths(np.random.default_rng(i).permutation(48)[:5], np.random.default_rng(i))) for i in range(80)]
-    assert abs(np.mean(few) - full) > 3.9 * np.std(few) / np.sqrt(80)

@@ -39,9 +39,10 @@ def assert_same(first, second):
 
 @pytest.mark.parametrize("phi", [labelled, lambda rows: X[rows].mean(axis=0), lambda rows: X[rows].mean()])
 def test_appended_runs_are_one_run(phi):
-    part = run(phi, replications=12)
-    whole = run(phi)
+    """Whatever is there already: gaps are filled first."""
+    part, whole = run(phi, replications=12), run(phi)
     assert_same(run(phi, append=part), whole)
+    assert_same(run(phi, append=whole.isel(replication=[0, 3, 7, 20])), whole)
     assert_same(run(phi, append=part, random_seed=None, replications=30), whole)
     # The new seconds differ, the old ones are kept.
     np.testing.assert_array_equal(run(phi, append=part).seconds[:12], part.seconds)
@@ -71,11 +72,6 @@ def test_running_moments_are_those_of_every_beginning(values, shift):
     beginnings = [np.array(values[: k + 1]) + shift for k in range(len(values))]
     np.testing.assert_allclose(mean, [b.mean() for b in beginnings], rtol=1e-9, atol=1e-6)
     np.testing.assert_allclose(error[1:], [stats.sem(b) for b in beginnings[1:]], rtol=1e-6, atol=1e-2)
-
-
-def test_gaps_are_filled_first():
-    whole = run()
-    assert_same(run(append=whole.isel(replication=[0, 3, 7, 20])), whole)
 
 
 @pytest.mark.contract

@@ -1,5 +1,3 @@
-import signal
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -115,18 +113,11 @@ def test_a_stream_that_ends_gives_what_there_is():
         ({"batches": iter([np.ones(30)]), "alpha": "auto"}, "pilot"),
         ({"n_max": 10}, "min_batch must be between 1 and 10, the n_rows of debias or the n_max of debias_stream"),
         ({"n_max": 1000.5}, "n_max=1000.5 must be a whole number"),
-        ({"alpha": "auto", "n_max": 10_000, "pilot_paths": 7}, "pilot_paths must be .* at least 8"),
     ],
 )
 def test_bad_arguments_are_refused(settings, message):
     with pytest.raises((TypeError, ValueError), match=message):
         run(**settings)
-
-
-def test_a_single_batch_leaves_alpha_no_part():
-    result = run(alpha="auto", min_batch=1_000, replications=5)
-    assert "plays no part" in result.attrs["alpha_reason"]
-    assert result.attrs["pilot_rows"] == 0
 
 
 def test_bad_types_are_refused_before_a_row_is_read():
@@ -172,19 +163,6 @@ def test_errors_of_phi_are_explained():
             run(phi=lambda x: 1 / 0, **settings)
     with pytest.raises(ReplicationError, match="shape must not depend on the rows"):
         run(phi=lambda x: x)
-
-
-def test_ctrl_c_returns_what_is_done():
-    calls = []
-
-    def phi(x):
-        calls.append(x)
-        if len(calls) == 30:
-            signal.raise_signal(signal.SIGINT)
-        return 0.0
-
-    with pytest.warns(UserWarning, match="interrupted"):
-        assert run(phi=phi).sizes["replication"] > 3
 
 
 def test_no_bias_is_claimed_from_too_few_paths():
