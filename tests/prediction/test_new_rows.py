@@ -125,31 +125,19 @@ def test_what_is_refused(at_hand, new, message):
         pma.posterior_predictive(idata, model, new=new, **QUIET)
 
 
-def walk():
-    return pm.GaussianRandomWalk("u", shape=G, init_dist=pm.Normal.dist())
-
-
-def of_data():
-    return pm.Normal("u", pm.Data("a", np.arange(G)), 1, shape=G)
-
-
-def few():
-    return pm.Normal("u", 0, 1, shape=3)
-
-
 @pytest.mark.parametrize(
-    ("prior", "at", "message"),
+    ("prior", "n", "message"),
     [
-        (walk, lambda g: g, "ties groups to each other"),
-        (of_data, lambda g: g, r"data with an entry for each of \[60\] groups"),
-        (few, lambda g: pm.math.abs(g), "no variable is known"),
+        (lambda: pm.GaussianRandomWalk("u", shape=G, init_dist=pm.Normal.dist()), G, "ties groups to each other"),
+        (lambda: pm.Normal("u", pm.Data("a", np.arange(G))), G, r"data with an entry for each of \[60\] groups"),
+        (lambda: pm.Normal("u", shape=3), 3, "no variable is known"),
     ],
+    ids=["a walk", "means in data", "numbers computed"],
 )
-def test_groups_without_a_prior_of_their_own(prior, at, message):
+def test_groups_without_a_prior_of_their_own(prior, n, message):
     with pm.Model() as model:
-        u = prior()
-        n = int(u.shape[0].eval())
-        pm.Normal("y", u[at(pm.Data("g", GROUP % n))], 1, observed=REAL)
+        number = pm.Data("g", GROUP % n)
+        pm.Normal("y", prior()[number if n == G else pm.math.abs(number)], 1, observed=REAL)
     idata = draws_of(model, 0.1, draws=5)
     with pytest.raises(ValueError, match=message):
         pma.posterior_predictive(idata, model, new={"g": [n]}, **QUIET)
