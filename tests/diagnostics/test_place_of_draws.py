@@ -11,12 +11,7 @@ import pymc_austerity as pma
 from pymc_austerity.diagnostics.density_on_rows import DensityOnRows
 from pymc_austerity.diagnostics.drawn_states import drawn_states
 from pymc_austerity.diagnostics.place_of_draws import drift_of, judge_place, movement, states_of_place
-from pymc_austerity.diagnostics.verdicts import (
-    DO_NOT_TRUST,
-    TRUST,
-    judge_location,
-    overall,
-)
+from pymc_austerity.diagnostics.verdicts import DO_NOT_TRUST, TRUST, judge_location, overall
 from pymc_austerity.likelihood import read_model
 
 N, D = 1_000, 10

@@ -167,7 +167,7 @@ def test_a_step_lends_what_it_has_read(monkeypatch):
     model, other = model_of(logistic), model_of(without_slopes)
     idata = draws_of(model, 0.05)
     expected = elpd_of(loo(idata, model))
-    steps = [pma.PenaltyMH(model=of, progressbar=False) for of in (model, other)]
+    steps = [pma.PenaltyMH(model=model, progressbar=False), pma.ExactMH(model=other, proxy=None)]
     monkeypatch.setattr("pymc_austerity.prediction.rows_of_run.read_model", None)
     assert elpd_of(loo(idata, model, step=steps[0])) == pytest.approx(expected, rel=1e-9)
     with pytest.raises(ValueError, match="step= was built for another model"):
