@@ -47,6 +47,10 @@ def _model(write):
     return model
 
 
+def _read(model):
+    return read_model(model, model.value_vars, None, None)
+
+
 def _run(merge_rows):
     with _model(_logistic):
         step = pma.ExactMH(proxy=None, merge_rows=merge_rows)
@@ -88,43 +92,33 @@ def test_a_wrong_multiple_of_the_count_is_refused(monkeypatch):
         pma.ExactMH(proxy=None)
 
 
-def test_it_is_said_and_can_be_left(caplog):
-    model = _model(_poisson)
+def test_it_is_said(caplog):
     with caplog.at_level(logging.INFO, "pymc_austerity"):
-        data = read_model(model, model.value_vars, None, None).merged()
-    assert f"1,200 rows are merged to {len(data.rows)} distinct ones" in caplog.text
-    caplog.clear()
-    with caplog.at_level(logging.INFO, "pymc_austerity"):
-        assert len(read_model(model, model.value_vars, None, None).rows) == N
-    assert "merged" not in caplog.text
+        table = _read(_model(_poisson))
+        assert "merged" not in caplog.text
+        assert f"1,200 rows are merged to {len(table.merged().rows)} distinct ones" in caplog.text
 
 
 def test_new_data_are_merged_anew():
-    with _model(_logistic):
-        step = pma.ExactMH(proxy=None)
-        pm.set_data({"group": GROUP[:500] % 2, "level": LEVEL[:500], "labels": LABELS[:500]})
-        merged = pm.sample(step=step, tune=30, draws=30, **SAMPLING)
-    assert step.decider.parts.stored.n_table == 500
-    assert (merged.sample_stats["distinct_rows"] == 12).all()
-    with _model(_logistic):
-        pm.set_data({"group": GROUP[:500] % 2, "level": LEVEL[:500], "labels": LABELS[:500]})
-        table = pm.sample(step=pma.ExactMH(proxy=None, merge_rows=False), tune=30, draws=30, **SAMPLING)
-    # The walk that was tuned before knows how many rows there were.
-    start = (0, 0)
-    assert merged.sample_stats["log_ratio"].values[start] == pytest.approx(
-        table.sample_stats["log_ratio"].values[start]
-    )
+    other, first = {"group": GROUP[:500] % 2, "level": LEVEL[:500], "labels": LABELS[:500]}, []
+    for merge_rows in (True, False):
+        with _model(_logistic):
+            step = pma.ExactMH(proxy=None, merge_rows=merge_rows)
+            pm.set_data(other)
+            stats = pm.sample(step=step, tune=30, draws=30, **SAMPLING).sample_stats
+        assert step.decider.parts.stored.n_table == 500
+        assert not merge_rows or (stats["distinct_rows"] == 12).all()
+        first.append(stats["log_ratio"].values[0, 0])
+    assert first[0] == pytest.approx(first[1])
 
 
 @pytest.mark.parametrize(("write", "order"), [(_logistic, 3), (_poisson, 2), (_softmax, 2), (_normal, 2)])
 def test_the_bound_of_a_row_is_that_of_one_times_its_count(write, order):
-    model = _model(write)
-    merged = read_model(model, model.value_vars, None, None).merged()
-    size = merged.likelihood.theta_size
-    region = (merged.theta0 + 0.1, 0.05 * np.eye(size), 3.0, merged.fixed)
-    one = rows_room.Rows(merged.rows.values)
-    plain = read_model(model, model.value_vars, None, None).likelihood
-    expected = merged.rows.counts * RemainderBounds(plain, order)(*region, one)
+    table = _read(_model(write))
+    merged = table.merged()
+    region = (merged.theta0 + 0.1, 0.05 * np.eye(merged.likelihood.theta_size), 3.0, merged.fixed)
+    of_one = RemainderBounds(table.likelihood, order)(*region, rows_room.Rows(merged.rows.values))
+    expected = merged.rows.counts * of_one
     np.testing.assert_allclose(RemainderBounds(merged.likelihood, order)(*region, merged.rows), expected, rtol=1e-8)
 
 
@@ -132,9 +126,8 @@ def test_the_bound_of_a_row_is_that_of_one_times_its_count(write, order):
 def test_bounds_for_all_rows_hold_for_the_largest_count(bound):
     with _model(_logistic):
         step = pma.MHSubLhd(bound=bound, proxy=None)
-    decider, none = step.decider, np.empty(0)
-    rng, shares = np.random.default_rng(4), []
-    for theta, new in rng.normal(size=(200, 2, 5)):
+    decider, none, shares = step.decider, np.empty(0), []
+    for theta, new in np.random.default_rng(4).normal(size=(200, 2, 5)):
         limit = decider.evaluate_bound(decider.bound_constants, decider.place(new, theta, none))[0]
         sides = decider.density.both_sides(new, theta, none, *decider.parts.fixed, *decider.parts.stored.arrays)
         shares.append(np.abs(sides[0] - sides[1]).max() / limit)
@@ -142,8 +135,7 @@ def test_bounds_for_all_rows_hold_for_the_largest_count(bound):
 
 
 def test_sums_that_determine_a_likelihood_are_weighted():
-    model = _model(_normal)
-    table = read_model(model, model.value_vars, None, None)
+    table = _read(_model(_normal))
     merged = table.merged()
     assert merged.likelihood.counts is not None
     assert is_quadratic_in_data(merged.likelihood)  # so that MHSS reads no row
@@ -172,11 +164,9 @@ CLAIMS = np.random.default_rng(8).poisson(RATE * EXPOSURE)
 def _distances():
     """Distance of mean and standard deviation from those of the conjugate posterior, in Monte Carlo errors."""
     with pm.Model():
-        rate = pm.Gamma("rate", 2, 2)
-        pm.Poisson("y", rate * EXPOSURE, observed=CLAIMS)
+        pm.Poisson("y", pm.Gamma("rate", 2, 2) * EXPOSURE, observed=CLAIMS)
         step = pma.PenaltyMH(batch_size=100, proxy=None)
-        sampling = SAMPLING | {"chains": 2}
-        idata = pm.sample(step=step, tune=500, draws=6_000, **sampling)
+        idata = pm.sample(step=step, tune=500, draws=6_000, **SAMPLING | {"chains": 2})
     assert (idata.sample_stats["n_rows"] < 400).mean() > 0.2  # a part of the 400 distinct rows decides
     posterior = stats.gamma(2 + CLAIMS.sum(), scale=1 / (2 + EXPOSURE.sum()))
     draws = idata.posterior["rate"]

@@ -37,21 +37,21 @@ class Independent(BlockedStep):
         return {name: self.rng.normal(size=value.shape) for name, value in point.items()}, [{"size": 1.0}]
 
 
-def run(trace=None, cores=1, step=None):
-    return pm.sample(
-        120, tune=60, chains=2, cores=cores, random_seed=3, progressbar=False, trace=trace,
-        step=step or Independent(), compute_convergence_checks=False,
-    )  # fmt: skip
+def run(trace=None, cores=1):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pm.sample(
+            120, tune=60, chains=2, cores=cores, random_seed=3, progressbar=False, trace=trace, step=Independent(),
+            compute_convergence_checks=False,
+        )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def both():
     """The same run twice: with all draws, and with summaries."""
-    with model_with_groups(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        everything = run()
+    with model_with_groups():
         trace = pma.RunningSummaries(thin=4, quantiles=[0.1, 0.9])
-        return group(everything, "posterior")["u"], run(trace), trace
+        return group(run(), "posterior")["u"], run(trace), trace
 
 
 def test_moments_are_those_of_all_draws(both):
@@ -67,13 +67,11 @@ def test_moments_are_those_of_all_draws(both):
 
 
 def test_other_variables_and_statistics_are_kept(both):
-    _, idata, _ = both
-    posterior = group(idata, "posterior")
+    posterior = group(both[1], "posterior")
     assert list(posterior.data_vars) == ["mu"]
     assert posterior["mu"].shape == (2, 120)
-    assert posterior["mu"].std("draw").min() > 0
-    assert not np.array_equal(posterior["mu"][0], posterior["mu"][1])
-    assert group(idata, "sample_stats").sizes["draw"] == 120
+    assert len(np.unique(posterior["mu"])) == 240
+    assert group(both[1], "sample_stats").sizes["draw"] == 120
 
 
 def test_quantiles_have_about_their_rank(both):
@@ -96,8 +94,7 @@ def test_kept_draws_are_draws_of_the_run_and_saved_with_it(both):
 def test_chains_in_processes_give_the_same(both):
     """Draws of chains beside each other come one by one to one object."""
     _, _, trace = both
-    with model_with_groups(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with model_with_groups():
         beside = pma.RunningSummaries(quantiles=[0.5])
         run(beside, cores=2)
     assert [len(chain["u"]) for chain in beside._kept.values()] == [40, 40]
@@ -140,9 +137,8 @@ def test_chains_in_different_places_are_seen():
     assert chains_of(draws)["r_hat"][1] > 1.5
 
 
-def test_a_trace_serves_another_run(both):
-    with model_with_groups(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+def test_a_trace_serves_another_run():
+    with model_with_groups():
         trace = pma.RunningSummaries(summarise=["u", "mu"])  # all that there is
         run(trace)
         first = trace.summaries()
@@ -150,15 +146,16 @@ def test_a_trace_serves_another_run(both):
     np.testing.assert_array_equal(first["u"], trace.summaries()["u"])
 
 
-def test_what_is_refused():
-    with model_with_groups():
-        with pytest.raises(ValueError, match=r"\['w'\] are no variables of the model"):
-            pma.RunningSummaries(["w"])
-        with pytest.raises(TypeError, match="must be a sequence of names"):
-            pma.RunningSummaries("u")
-        with pytest.raises(ValueError, match="must lie between 0 and 1"):
-            pma.RunningSummaries(quantiles=[5])
-        with pytest.raises(ValueError, match="must be 1 or more"):
-            pma.RunningSummaries(thin=0)
-        with pytest.raises(ValueError, match="no draws after tuning yet"):
-            pma.RunningSummaries().summaries()
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"summarise": ["w"]}, r"\['w'\] are no variables of the model"),
+        ({"summarise": "u"}, "must be a sequence of names"),
+        ({"quantiles": [5]}, "must lie between 0 and 1"),
+        ({"thin": 0}, "must be 1 or more"),
+        ({}, "no draws after tuning yet"),
+    ],
+)
+def test_what_is_refused(given, message):
+    with model_with_groups(), pytest.raises((ValueError, TypeError), match=message):
+        pma.RunningSummaries(**given).summaries()
