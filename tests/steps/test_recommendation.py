@@ -32,13 +32,6 @@ def mean():
     return model
 
 
-def walk(n=30):
-    with pm.Model() as model:
-        steps = pm.Normal("steps", 0, 1, shape=n)
-        pm.Normal("y", steps.cumsum(), 1, observed=np.arange(n) * 1.0)
-    return model
-
-
 def taking(setup, us, name="PenaltyMH", exact=False, **more):
     return Candidate(name, exact, setup=setup, tuning=0.0, effective_us=us, **more)
 
@@ -74,8 +67,7 @@ def test_the_first_to_be_done_or_an_exact_one(found, step, why):
     """An exact step is preferred where it takes up to three times as long as the quickest."""
     name, reason = choose(found, 4_000)
     assert name == step
-    with pytest.raises(AssertionError, match=why):
-        raise AssertionError(reason)
+    assert re.search(why, reason)
 
 
 def test_more_draws_make_another_step_the_first():
@@ -89,21 +81,12 @@ def test_where_nothing_can_sample_that_is_said():
         choose(found, 1)
 
 
-@pytest.mark.parametrize(
-    "candidate",
-    [
-        taking(1e3, 1e7, "MinibatchBarker", at_least=True),
-        Candidate("MinibatchBarker", False, remark="a reason " * 20),
-        taking(0.1, 1.0, "MHSS", True),
-    ],
-)
-def test_a_line_has_80_columns(candidate):
-    assert len(line_of(candidate, 4_000)) <= 80
-
-
-@pytest.mark.parametrize("setup", [9.96, 119.6, 59_000])
-def test_columns_of_a_line_stay_apart(setup):
-    assert re.search(r"  approximate +\d+ (s|min|h) set-up +60 µs an eff", line_of(taking(setup, 60), 4_000))
+def test_a_line_has_80_columns_and_they_stay_apart():
+    long = taking(1e3, 1e7, "MinibatchBarker", at_least=True)
+    for candidate in (long, Candidate("MinibatchBarker", False, remark="a reason " * 20)):
+        assert len(line_of(candidate, 4_000)) <= 80
+    for setup in (9.96, 119.6, 59_000):
+        assert re.search(r"  approximate +\d+ (s|min|h) set-up +60 µs an eff", line_of(taking(setup, 60), 4_000))
 
 
 @pytest.mark.slow
@@ -119,32 +102,24 @@ def test_nuts_is_not_tried_where_a_variable_is_discrete():
         found.build("NUTS")
 
 
-@pytest.mark.parametrize(("function", "given"), [("recommend", np.zeros(3)), ("step", pm.Model)])
-def test_a_model_is_wanted(function, given):
-    with pytest.raises(TypeError, match=rf"{function} wants a pymc.Model as model=, and got"):
-        getattr(pma, function)(given)
-
-
-def test_a_model_without_free_variables():
-    with pm.Model() as model:
-        pm.Normal("y", 0, 1, observed=np.zeros(3))
+def test_wrong_arguments_are_refused():
+    for function, given in (("recommend", np.zeros(3)), ("step", pm.Model)):
+        with pytest.raises(TypeError, match=rf"{function} wants a pymc.Model as model=, and got"):
+            getattr(pma, function)(given)
     with pytest.raises(ValueError, match="recommend has no variables to move. The model has no free variables"):
-        pma.recommend(model)
-
-
-def test_no_draws_are_refused():
+        pma.recommend(pm.Model())
     with pytest.raises(ValueError, match="recommend: draws=0 must be at least one effective draw"):
         pma.recommend(mean(), draws=0)
 
 
 def test_draws_that_do_not_move_are_not_effective():
-    rng = np.random.default_rng(0)
     assert effective_share([{"a": np.ones(2)}] * 500) == 0
-    assert 0.5 < effective_share([{"a": rng.normal(size=2)} for _ in range(500)]) < 1.5
+    assert 0.5 < effective_share([{"a": x} for x in X[:1_000].reshape(500, 2)]) < 1.5
 
 
 def test_a_model_that_does_not_split_is_left_to_nuts(slow_nuts):
-    model = walk()
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("steps", 0, 1, shape=30).cumsum(), 1, observed=np.arange(30.0))
     found = pma.recommend(model, progressbar=False)
     assert found.step == "NUTS"
     assert "Not PenaltyMH: 'y' does not split into rows" in found.why
@@ -179,12 +154,11 @@ def test_what_was_built_is_handed_over(slow_nuts, monkeypatch):
     assert {"PenaltyMH", "MHSS", "NUTS"} == set(found.table.index)
     found.build("PenaltyMH")
     assert find_decider(model) is found.build("PenaltyMH").decider
-    options = {"draws": 50, "tune": 20, "chains": 2, "cores": 1, "random_seed": 1, "progressbar": False}
-    options["compute_convergence_checks"] = False
+    options = {"chains": 2, "cores": 1, "random_seed": 1, "progressbar": False, "compute_convergence_checks": False}
     with model:
-        fresh = pm.sample(step=pma.MHSS(progressbar=False), **options)
+        fresh = pm.sample(50, tune=20, step=pma.MHSS(progressbar=False), **options)
         monkeypatch.setattr(pma.MHSS, "__init__", None)
-        handed_over = pm.sample(step=found.build("MHSS"), **options)
+        handed_over = pm.sample(50, tune=20, step=found.build("MHSS"), **options)
     np.testing.assert_array_equal(fresh["posterior"]["slope"], handed_over["posterior"]["slope"])
 
 
