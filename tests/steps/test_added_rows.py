@@ -69,23 +69,21 @@ def test_doubling_five_times_is_a_fit_of_everything():
 def known_and_true(step, model, x, y):
     """Return sums, weights and bounds of a step whose rows were added to, and what passes over all rows find."""
     decider = grown(step, model, x, y)
-    prepared, like = decider.parts.prepared, decider.parts.likelihood
+    prepared, like, rows = decider.parts.prepared, decider.parts.likelihood, (decider.parts.fixed, decider.parts.stored)
     kept = prepared.kept
-    sums = FullPass(like, prepared.expansion.coordinates)(kept.psi, decider.parts.fixed, decider.parts.stored)
+    sums = FullPass(like, prepared.expansion.coordinates)(kept.psi, *rows)
     pairs = [
         (prepared.expansion.gradient, sums.gradient),
         (prepared.expansion.hessian, sums.hessian),
         (kept.value, sums.value),
     ]
     if prepared.table is not None:
-        sizes = remainder_sizes(
-            decider.density.both_sides, kept.pairs, np.empty(0), kept.psi, decider.parts.fixed, decider.parts.stored
-        )
+        sizes = remainder_sizes(decider.density.both_sides, kept.pairs, np.empty(0), kept.psi, *rows)
         pairs.append((prepared.table.weight, weighted.row_table(sizes, 0.2).weight))
     else:
         whitened, drawn = decider.bound_constants
         factor = np.linalg.cholesky(kept.factor @ kept.factor.T)
-        bounds = RemainderBounds(like)(kept.psi, factor, whitened.radius, decider.parts.fixed, decider.parts.stored)
+        bounds = RemainderBounds(like)(kept.psi, factor, whitened.radius, *rows)
         bounds[drawn.always] = 0.0
         pairs.append((drawn.size, bounds))
     return pairs
@@ -123,6 +121,7 @@ def test_what_is_kept_would_be_missed(planted, monkeypatch):
     assert not agree(known_and_true(step, model, x, y))
 
 
+@pytest.mark.parametrize("step_of_half", ["PenaltyMH"], indirect=True)
 def test_a_posterior_that_moved_far_is_learnt_anew(step_of_half, caplog):
     step, model, x, y = step_of_half
     more, of_more = table(N, seed=2, slopes=-SLOPES)
@@ -134,6 +133,7 @@ def test_a_posterior_that_moved_far_is_learnt_anew(step_of_half, caplog):
     assert np.abs(decider.parts.prepared.kept.psi).max() < 0.2
 
 
+@pytest.mark.parametrize("step_of_half", ["PenaltyMH"], indirect=True)
 @pytest.mark.parametrize("change", ["row", "fixed", "fewer"])
 def test_other_changes_are_learnt_anew(step_of_half, change, caplog):
     step, model, x, y = step_of_half

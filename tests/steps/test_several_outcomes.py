@@ -4,6 +4,8 @@ import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
+from evidence import mean_z
+from grouped import mean_and_sd, sampled
 from scipy import stats
 from toy import Toggle
 
@@ -27,10 +29,7 @@ def two_groups(n, m):
 def test_decisions_are_those_of_the_log_density_of_all_outcomes():
     model, rng = two_groups(FIRST, SECOND), np.random.default_rng(2)
     step = pma.ExactMH(proxy=None, proposal=Toggle(), tune=False, observed=["first", "second"], model=model, rng=3)
-    whole, second = (
-        model.compile_logp(mode="FAST_COMPILE"),
-        model.compile_logp(vars=model["second"], mode="FAST_COMPILE"),
-    )
+    whole, second = (model.compile_logp(vars, mode="FAST_COMPILE") for vars in (None, model["second"]))
     start, verdicts, wrongly_weighted, without = model.initial_point(), [], [], []
     for _ in range(60):
         point = {k: 0.5 + 0.05 * rng.standard_normal(np.shape(v)) for k, v in start.items()}
@@ -74,10 +73,7 @@ def moments_by_quadrature(time, ended):
     density += sum(law.logpdf(t) for t in time[ended]) + sum(law.logsf(t) for t in time[~ended])
     weight = np.exp(density - density.max())
     assert max(weight[[0, -1]].max(), weight[:, [0, -1]].max()) < 1e-6
-    grid = np.stack([scale, log_shape])
-    mean = np.average(grid, axis=(1, 2), weights=np.broadcast_to(weight, grid.shape))
-    squares = (grid - mean[:, None, None]) ** 2
-    return mean, np.sqrt(np.average(squares, axis=(1, 2), weights=np.broadcast_to(weight, grid.shape)))
+    return mean_and_sd(density.ravel(), np.column_stack([scale.ravel(), log_shape.ravel()]))
 
 
 @pytest.mark.slow
@@ -85,57 +81,38 @@ def test_censored_lifetimes_are_rows_as_those_that_ended():
     """A gallery model that gave 9 effective draws of 4,000 while only the rows that ended were subsampled."""
     time, ended = lifetimes()
     mean, sd = moments_by_quadrature(time, ended)
-    with accelerated(time, ended):
-        idata = pm.sample(
-            4_000, tune=500, step=pma.PenaltyMH(), chains=2, cores=1, random_seed=1, progressbar=False, quiet=True,
-            compute_convergence_checks=False,
-        )  # fmt: skip
-    draws = np.array([idata.posterior[name].to_numpy() for name in ("scale", "log_shape")])
-    error = np.array([float(az.mcse(idata, method="mean")[name]) for name in ("scale", "log_shape")])
+    model = accelerated(time, ended)
+    idata = sampled(model, pma.PenaltyMH(model=model), 4_000, seed=1)
+    draws = [idata.posterior[name].to_numpy() for name in ("scale", "log_shape")]
 
     def off(mean):
-        return np.abs(draws.mean(axis=(1, 2)) - mean) / np.hypot(error, 0.03 * sd)
+        return np.abs([mean_z(*of) for of in zip(draws, mean, 0.03 * sd)])
 
     usage = pma.data_usage(idata)
     assert usage["total_rows"] == time.size
     assert usage["mean"] < 0.3 * time.size
     assert min(float(v) for v in az.ess(idata).data_vars.values()) > 1_000
     assert off(mean).max() < 4
-    np.testing.assert_allclose(draws.std(axis=(1, 2)) / sd, 1, atol=0.06)
+    np.testing.assert_allclose(np.std(draws, axis=(1, 2)) / sd, 1, atol=0.06)
     # Negative control: the posterior of a model that forgets what was censored.
     assert off(moments_by_quadrature(time[ended], ended[ended])[0]).max() > 20
 
 
-def outcomes_of_groups():
-    rng = np.random.default_rng(9)
-    with pm.Model() as model:
-        slope, level = pm.Normal("slope"), pm.Normal("level", 0, pm.HalfNormal("spread"), shape=30)
-        for name, n in (("many", 900), ("fewer", 600)):
-            predictor = slope * rng.normal(size=n) + level[np.arange(n) % 30]
-            pm.Bernoulli(name, logit_p=predictor, observed=rng.integers(0, 2, n))
-    return model
-
-
-def outcomes_of_labels():
-    rng = np.random.default_rng(9)
-    with pm.Model() as model:
-        label = pm.Bernoulli("label", 0.5, shape=4)
-        for name, n in (("many", 900), ("fewer", 600)):
-            pm.Normal(name, label[np.arange(n) % 4], 1.0, observed=rng.normal(size=n))
-    return model
-
-
-FACTORS = np.arange(900).reshape(-1, 4).T
-
-
 @pytest.mark.parametrize(
-    ("step", "build"),
+    ("step", "define"),
     [
-        (lambda model: pma.GroupMH(), outcomes_of_groups),
-        (lambda model: pma.ApproxGibbs([model["label"]], factors=FACTORS), outcomes_of_labels),
+        (pma.GroupMH, lambda: pm.Normal("level", 0, pm.HalfNormal("spread"), shape=30)),
+        (
+            lambda: pma.ApproxGibbs([pm.modelcontext(None)["label"]], factors=np.arange(900).reshape(-1, 4).T),
+            lambda: pm.Bernoulli("label", 0.5, shape=30),
+        ),
     ],
+    ids=["groups", "labels"],
 )
-def test_steps_that_read_one_length_say_what_to_do(step, build):
-    remedy = r"'many': 900, 'fewer': 600.*one set of rows.*with observed=\[...\]"
-    with build() as model, pytest.raises(ValueError, match=remedy):
-        step(model)
+def test_steps_that_read_one_length_say_what_to_do(step, define):
+    with pm.Model():
+        level = define()
+        for name, n in (("many", 900), ("fewer", 600)):
+            pm.Normal(name, level[np.arange(n) % 30], 1.0, observed=np.arange(n) / n)
+        with pytest.raises(ValueError, match=r"'many': 900, 'fewer': 600.*one set of rows.*with observed=\[...\]"):
+            step()
