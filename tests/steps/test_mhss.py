@@ -5,6 +5,7 @@ import pymc as pm
 import pytensor
 import pytest
 from evidence import MAX_Z, moment_z, moments_on_grid
+from grouped import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.bounds import chosen_bound
@@ -36,18 +37,15 @@ def from_surrogate(idata, centre):
     return np.abs(moment_z(idata.posterior["slope"].to_numpy(), *moments_on_grid(GRID, log_density))).max()
 
 
-def sampled(step_class, draws=4_000, **options):
-    with rare_events():
-        step = step_class(**options)
-        return step, pm.sample(
-            draws, tune=300, chains=2, cores=1, step=step, random_seed=4, progressbar=False,
-            compute_convergence_checks=False,
-        )  # fmt: skip
+def run_of(step_class, draws=4_000, **options):
+    model = rare_events()
+    step = step_class(model=model, **options)
+    return step, sampled(model, step, draws, tune=300)
 
 
 @pytest.fixture(scope="module")
 def run():
-    return sampled(pma.MHSS)
+    return run_of(pma.MHSS)
 
 
 @pytest.mark.slow
@@ -97,7 +95,7 @@ def test_third_order_and_bounds_of_rows_that_read_many_numbers(monkeypatch, capl
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{"proposal": pma.RandomWalk(scale=0.5)}, {"order": 3}], ids=["walk", "order 3"])
 def test_moves_orders_and_temperatures(options):
-    _, idata = sampled(pma.MHSS, temperature=1.5, **options)
+    _, idata = run_of(pma.MHSS, temperature=1.5, **options)
     assert from_posterior(idata, 1.5) < MAX_Z
     assert from_posterior(idata) > MAX_Z
 
@@ -105,8 +103,8 @@ def test_moves_orders_and_temperatures(options):
 @pytest.mark.slow
 def test_made_to_read_all_rows_it_decides_as_metropolis_does():
     options = {"draws": 300, "proposal": pma.CrankNicolson()}
-    _, ours = sampled(pma.MHSS, bound=lambda *region: np.full(N, 1e9), **options)
-    _, exact = sampled(pma.ExactMH, **options)
+    _, ours = run_of(pma.MHSS, bound=lambda *region: np.full(N, 1e9), **options)
+    _, exact = run_of(pma.ExactMH, **options)
     assert ours.sample_stats["full_data"].all()
     assert np.array_equal(ours.sample_stats["accepted"], exact.sample_stats["accepted"])
     assert np.allclose(ours.posterior["slope"], exact.posterior["slope"], rtol=1e-9)

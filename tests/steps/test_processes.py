@@ -40,23 +40,16 @@ def step_and_model():
     return pma.ApproxMH(proxy=None, epsilon=0.05, batch_size=50, model=model), model
 
 
-def _draws(step_and_model, seed=11, **kwargs):
+def _draws(step_and_model, **kwargs):
     step, model = step_and_model
     with model:
-        idata = pm.sample(100, tune=150, step=step, random_seed=seed, **{**QUIET, **kwargs})
+        idata = pm.sample(100, tune=150, step=step, random_seed=11, **{**QUIET, **kwargs})
     return np.stack([idata.posterior["mu"], idata.sample_stats["n_rows"], idata.sample_stats["scaling"]])
 
 
 @pytest.fixture(scope="module")
 def in_turn(step_and_model):
     return _draws(step_and_model, cores=1)
-
-
-def test_the_same_seed_gives_the_same_draws_again(step_and_model, in_turn):
-    assert np.array_equal(_draws(step_and_model, cores=1), in_turn)
-    assert not np.array_equal(_draws(step_and_model, cores=1, seed=12), in_turn)
-    assert not np.array_equal(in_turn[:, 0], in_turn[:, 1])
-    assert len(np.unique(in_turn[0])) > 20
 
 
 def test_a_memory_map_travels_with_its_rows(tmp_path):
@@ -79,6 +72,7 @@ def test_a_memory_map_travels_with_its_rows(tmp_path):
 def test_two_and_four_processes_draw_what_chains_in_turn_draw(step_and_model):
     in_turn = _draws(step_and_model, cores=1, chains=4)
     assert in_turn.shape[1] == len({tuple(mu) for mu in in_turn[0]}) == 4
+    assert len(np.unique(in_turn[0])) > 40
     for cores in (2, 4):
         assert np.array_equal(_draws(step_and_model, cores=cores, chains=4, mp_ctx="fork"), in_turn)
 
