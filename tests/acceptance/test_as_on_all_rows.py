@@ -13,11 +13,8 @@ from pymc_austerity.acceptance import Barker, ExactBarker
 N = 600
 WALK = {"proxy": None, "proposal": pma.RandomWalk(scale=0.1)}
 METROPOLIS, BARKER = partial(pma.ExactMH, **WALK), partial(pma.ExactMH, test=ExactBarker(), **WALK)
-#: Steps that read on to all rows, and one that does not.
+#: Steps that read on to all rows; what decides there, of every test, is in tests/test_contracts.py.
 STEPS = {
-    "one batch, Metropolis": (METROPOLIS, partial(pma.MinibatchMH, batch_size=N, **WALK)),
-    "epsilon 0": (METROPOLIS, partial(pma.ApproxMH, epsilon=0.0, batch_size=100, **WALK)),
-    "no noise is allowed": (METROPOLIS, partial(pma.PenaltyMH, max_variance=1e-9, **WALK)),
     "a bound without end": (METROPOLIS, partial(pma.MHSubLhd, bound=lambda theta, new: 1e30, **WALK)),
     "no batch is normal": (
         BARKER,

@@ -13,7 +13,6 @@ from pymc_austerity.acceptance.barker import Barker, decide_barker
 from pymc_austerity.acceptance.decision import ACCEPT, REJECT
 from pymc_austerity.acceptance.moments import standard_error
 
-N = 20_000
 GRID = np.array([-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0])
 #: Decisions at each Δ: the planted mistake leaves the curve by three times what these tell apart.
 N_TESTS = 10_000
@@ -21,7 +20,7 @@ N_TESTS = 10_000
 FINITE = 3e-3
 
 
-def rows(kind, n_needed, n=N):
+def rows(kind, n_needed, n=20_000):
     """Return `n` row terms of which `n_needed` bring the standard error of the log ratio to 1."""
     rng = np.random.default_rng(2016)
     x = {"normal": rng.normal, "exponential": rng.exponential}[kind](size=n)
@@ -50,23 +49,14 @@ class Planted(Barker):
     decide = staticmethod(_decide_without_noise)
 
 
-REGIMES = {
-    "little noise": rows("normal", 1),
-    "one batch": rows("normal", 40),
-    "some batches": rows("normal", 300),
-    "all rows": rows("normal", 3_000, 300),
-}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("regime", REGIMES)
-def test_acceptance_follows_the_logistic_curve(regime):
-    assert np.abs(curve(Barker(100), REGIMES[regime])).max() < 1
-
-
-@pytest.mark.slow
-def test_a_mistake_leaves_the_logistic_curve():
-    assert np.abs(curve(Planted(100), REGIMES["little noise"])).max() > 1
+@pytest.mark.parametrize(
+    ("test", "n_needed", "follows"),
+    [(Barker, 1, True), (Barker, 300, True), (Planted, 1, False)],
+    ids=["little noise", "some batches", "a mistake"],
+)
+def test_acceptance_follows_the_logistic_curve(test, n_needed, follows):
+    assert (np.abs(curve(test(100), rows("normal", n_needed))).max() < 1) == follows
 
 
 @pytest.mark.slow
@@ -83,4 +73,4 @@ def test_the_batch_grows_until_the_variance_is_small_enough():
     _, n_rows = decisions(Barker(50, sigma=0.8, growth=2.0), rows("normal", 150), 0.0, 5_000)
     assert set(n_rows) <= {50, 100, 200, 400, 800}
     assert 150 / 0.8**2 < n_rows.mean() < 2 * 150 / 0.8**2
-    assert decisions(Barker(50), REGIMES["all rows"], 0.0, 5)[1].tolist() == [300] * 5
+    assert decisions(Barker(50), rows("normal", 3_000, 300), 0.0, 5)[1].tolist() == [300] * 5

@@ -31,6 +31,7 @@ ERROR = SD * np.sqrt((1 - 39 / 99) / 40)
 SCALE = 0.7 / ERROR
 NOISE = BarkerNoise(0.3, 0.8, 0.7)
 SIGMA = 0.9
+LOOKS = Barker(40, sigma=SIGMA).looks(N_TOTAL)
 
 
 def threshold_by_hand(looks, *, normal=NOISE.normal, bias=0.0):
@@ -40,10 +41,8 @@ def threshold_by_hand(looks, *, normal=NOISE.normal, bias=0.0):
 
 
 def test_threshold_is_missing_noise_and_correction():
-    looks = Barker(40, sigma=SIGMA).looks(N_TOTAL)
-    for look in (0, 1):
-        found = barker_threshold(looks, look, MOMENTS, SCALE, NOISE)
-        assert found == pytest.approx(threshold_by_hand(looks), rel=1e-9)
+    found = [barker_threshold(LOOKS, look, MOMENTS, SCALE, NOISE) for look in (0, 1)]
+    assert found == pytest.approx([threshold_by_hand(LOOKS)] * 2, rel=1e-9)
 
 
 def test_skewness_is_in_the_noise_and_later_in_the_bias():
@@ -93,22 +92,19 @@ def test_the_normality_error_of_rows_that_hardly_differ():
 
 def test_all_rows_are_compared_with_a_logistic_number():
     all_rows = MOMENTS._replace(n=N_TOTAL)
-    looks = Barker(40, sigma=SIGMA).looks(N_TOTAL)
     for threshold in (barker_threshold, logistic_threshold):
-        assert threshold(looks, 2, all_rows, SCALE, NOISE) == -0.3
+        assert threshold(LOOKS, 2, all_rows, SCALE, NOISE) == -0.3
     for decide in (decide_barker, decide_logistic):
         for log_ratio, verdict in ((-0.31, REJECT), (-0.29, ACCEPT)):
-            assert decide(looks, 2, all_rows, log_ratio - SCALE * MEAN, SCALE, NOISE) == verdict
+            assert decide(LOOKS, 2, all_rows, log_ratio - SCALE * MEAN, SCALE, NOISE) == verdict
 
 
 def test_decision_needs_a_variance_below_sigma_squared():
-    looks = Barker(40, sigma=SIGMA).looks(N_TOTAL)
     for log_ratio, verdict in ((-1e-6, REJECT), (1e-6, ACCEPT)):
-        offset = log_ratio + barker_threshold(looks, 0, MOMENTS, SCALE, NOISE) - SCALE * MEAN
-        assert decide_barker(looks, 0, MOMENTS, offset, SCALE, NOISE) == verdict
-    for error, decides in ((0.999, True), (1.001, False)):
-        verdict = decide_barker(looks, 0, MOMENTS, 0.0, error * SIGMA / ERROR, NOISE)
-        assert (verdict != UNDECIDED) == decides
+        offset = log_ratio + barker_threshold(LOOKS, 0, MOMENTS, SCALE, NOISE) - SCALE * MEAN
+        assert decide_barker(LOOKS, 0, MOMENTS, offset, SCALE, NOISE) == verdict
+    verdicts = [decide_barker(LOOKS, 0, MOMENTS, 0.0, error * SIGMA / ERROR, NOISE) for error in (0.999, 1.001)]
+    assert [verdict == UNDECIDED for verdict in verdicts] == [False, True]
 
 
 @pytest.mark.parametrize(("times", "decides"), [(1.01, True), (0.99, False)])
@@ -129,13 +125,12 @@ def test_defaults_and_limits_are_those_documented():
     assert test.looks(100).sizes.tolist() == [40, 60, 90, 100]
     assert test.looks(100).variance == 1.0
     assert Barker(40, normality_tol=0.2).looks(100).tolerance == 0.2
-    asked = [Barker(40, **more).reads_shape for more in ({}, {"skewness": True}, {"normality_tol": 0.2})]
-    assert asked == [False, True, True]
+    assert [Barker(40, **m).reads_shape for m in ({}, {"skewness": True}, {"normality_tol": 0.2})] == [0, 1, 1]
     for kept in ({"sigma": 0.3}, {"sigma": 1.81}, {"growth": 1.001}, {"normality_tol": 1e-9}):
         Barker(2, **kept)
 
 
-@pytest.mark.parametrize(("sigma", "limit"), [(0.8, 1e-8), (1.0, 1e-7), (1.2, 3e-5), (1.5, 3e-3)])
+@pytest.mark.parametrize(("sigma", "limit"), [(0.8, 1e-8), (1.0, 1e-7), (1.5, 3e-3)])
 def test_normal_plus_correction_is_logistic(sigma, limit):
     """The paper reports 6.7e-6 at σ = 0.8 and 9e-4 at σ = 1."""
     (atoms, cumulative), y = correction(sigma), np.linspace(-40, 40, 16_001)

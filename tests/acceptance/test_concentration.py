@@ -20,8 +20,6 @@ from pymc_austerity.acceptance.concentration import (
 )
 from pymc_austerity.acceptance.moments import Moments
 
-INEQUALITIES = [hoeffding_serfling, empirical_bernstein, empirical_bernstein_serfling]
-
 
 @njit
 def _no_noise(rng):
@@ -45,18 +43,11 @@ class CounterStands(Rule):
         return BoundedLooks(sizes, *self.inequality(sizes, n_rows, delta))
 
 
-def skewed(n, sd):
-    """Log-normal rows."""
-    x = np.random.default_rng(14).lognormal(0, 2, size=n)
-    return (x - x.mean()) / x.std() * sd
-
-
-def errors(rule, values, distance, n_tests):
-    """Rate of wrong decisions for a mean `distance` above ψ, its lower limit at the level 1e-4, and rows read."""
-    accepted, rows = decisions(rule, values, distance, n_tests, scale=1.0, bound=np.abs(values).max(), seed=7)
+def errors(rule, values, n_tests=2_000):
+    """Rate of wrong decisions for a mean next to ψ, and its lower limit at the level 1e-4."""
+    accepted, _ = decisions(rule, values, 1e-9, n_tests, scale=1.0, bound=np.abs(values).max(), seed=7)
     n_wrong = int((~accepted).sum())
-    lower = stats.beta.ppf(1e-4, n_wrong, n_tests - n_wrong + 1) if n_wrong else 0.0
-    return n_wrong / n_tests, lower, rows.mean()
+    return n_wrong / n_tests, stats.beta.ppf(1e-4, n_wrong, n_tests - n_wrong + 1) if n_wrong else 0.0
 
 
 @pytest.mark.slow
@@ -65,8 +56,8 @@ def test_many_looks_at_hard_rows_keep_to_delta():
     # Two values of equal frequency: Hoeffding's inequality is nearly sharp, so mistakes in it show.
     values, delta = np.where(np.arange(30_000) % 2, 1.0, -1.0), 0.1
     settings = {"gamma": 1.02, "p": 5.0, "batch_size": 2, "inequality": hoeffding_serfling}
-    assert errors(Rule(delta, **settings), values, 1e-9, 2_000)[0] <= delta
-    assert errors(CounterStands(delta, **settings), values, 1e-9, 2_000)[1] > delta
+    assert errors(Rule(delta, **settings), values)[0] <= delta
+    assert errors(CounterStands(delta, **settings), values)[1] > delta
 
 
 def test_the_inequalities_are_those_of_the_papers():
@@ -88,20 +79,6 @@ def test_the_inequalities_are_those_of_the_papers():
     assert b == pytest.approx((7 / 3 + 3 / np.sqrt(2)) * 2 * np.log(5 / delta) / t)
 
 
-@pytest.mark.parametrize("inequality", INEQUALITIES)
-def test_the_inequalities_hold_on_skewed_rows(inequality):
-    values, t, delta = skewed(2_000, 1.0), np.array([60, 500, 1_500]), np.full(3, 0.2)
-    a, b = inequality(t, 2_000, delta)
-    rng = np.random.default_rng(9)
-    misses = np.zeros(3)
-    for _ in range(2_000):
-        order = rng.permutation(values)
-        for i, n in enumerate(t):
-            batch = order[:n]
-            misses[i] += abs(batch.mean()) > a[i] * batch.std(ddof=1) + b[i] * np.abs(values).max()
-    assert (misses / 2_000 <= 0.2).all()
-
-
 def test_look_k_may_fail_with_the_probability_of_the_paper():
     rule = ConcentrationBound(0.02, gamma=2.0, p=3.0, batch_size=50)
     looks, k = rule.looks(1_000), np.arange(1, 7)
@@ -111,14 +88,8 @@ def test_look_k_may_fail_with_the_probability_of_the_paper():
 
 @pytest.mark.parametrize(
     ("n", "distance", "verdict"),
-    [
-        (10, 2.01, ACCEPT),
-        (10, -2.01, REJECT),
-        (10, 1.99, UNDECIDED),
-        (10, -1.99, UNDECIDED),
-        (20, 0.01, ACCEPT),
-        (20, -0.01, REJECT),
-    ],
+    [(10, 2.01, ACCEPT), (10, -2.01, REJECT), (10, 1.99, UNDECIDED), (10, -1.99, UNDECIDED)]
+    + [(20, 0.01, ACCEPT), (20, -0.01, REJECT)],
 )
 def test_mean_is_compared_with_psi_beyond_the_bound(n, distance, verdict):
     looks = BoundedLooks(np.array([10, 20]), np.array([0.5, 9.0]), np.array([0.25, 9.0]))

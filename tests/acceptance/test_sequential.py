@@ -38,16 +38,14 @@ def _step(test, values=VALUES, rng=1):
     return AnyTest(test, proposal=Toggle(), model=shift_model(values), rng=rng)
 
 
-@pytest.mark.parametrize(("n_rows", "batch"), [(13, 5), (500, 500), (500, 800), (501, 500)])
+@pytest.mark.parametrize(("n_rows", "batch"), [(13, 5), (500, 500), (501, 500)])
 def test_looks_are_whole_batches_and_end_at_all_rows(n_rows, batch):
     sizes, bounds = SequentialT(0.05, batch).looks(n_rows)
-    steps = np.diff(sizes, prepend=0)
-    assert (sizes[-1], bounds[-1]) == (n_rows, 0)
-    assert (steps[:-1] == batch).all()
-    assert 0 < steps[-1] <= batch
+    assert sizes.tolist() == [*range(batch, n_rows, batch), n_rows]
+    assert bounds[-1] == 0
 
 
-@pytest.mark.parametrize("alpha", [0.5, 0.8, 1.0])
+@pytest.mark.parametrize("alpha", [0.5, 0.8])
 def test_boundaries_are_those_of_wang_and_tsiatis(alpha):
     test, n = SequentialT(0.02, 50, alpha=alpha), np.array([50, 100, 150])
     bounds = stats.norm.isf(0.02) * (n / 200) ** (0.5 - alpha)
@@ -102,20 +100,16 @@ def _disagreements(step, values, batch):
 NINE = np.delete(VALUES, [1, 5, 9])
 
 
+class Planted(NoCorrection):
+    rows = Scripted()
+
+
 @pytest.mark.slow
 def test_every_order_of_the_rows_is_decided_as_defined():
     wrong, outcomes = _disagreements(_step(ScriptedT(EPSILON, 3), NINE), NINE, 3)
     assert len(outcomes) >= 5
     assert wrong == 0
-
-
-@pytest.mark.slow
-def test_some_order_of_the_rows_catches_a_missing_correction():
-    class Planted(NoCorrection):
-        rows = Scripted()
-
-    wrong, _ = _disagreements(_step(Planted(EPSILON, 3), NINE), NINE, 3)
-    assert wrong > 0
+    assert _disagreements(_step(Planted(EPSILON, 3), NINE), NINE, 3)[0] > 0
 
 
 def test_rows_that_all_agree_decide_on_the_first_batch():

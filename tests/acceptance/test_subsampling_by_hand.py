@@ -124,13 +124,10 @@ def test_a_pool_is_read_in_batches_and_never_for_all_rows(conclude):
     assert (found.n_rows, found.full_data, found.log_ratio) == (n, False, pytest.approx(log_ratio, rel=1e-9))
 
 
-@pytest.mark.parametrize("less", [0, 1])
-def test_where_as_many_rows_are_due_as_there_are_all_are_read(conclude, less):
-    found, used = conclude(Table, TEMPERATURE * (N - ALWAYS.size - less))
-    if less:
-        assert not found.full_data
-        assert found.n_rows != N
-        return
+def test_where_as_many_rows_are_due_as_there_are_all_are_read(conclude):
+    found, _ = conclude(Table, TEMPERATURE * (N - ALWAYS.size - 1))
+    assert not found.full_data
+    found, used = conclude(Table, TEMPERATURE * (N - ALWAYS.size))
     log_ratio = pytest.approx(OFFSET + (NEW - OLD).sum() / TEMPERATURE, rel=1e-9)
     assert found == (log_ratio.expected > NOISE, DECIDED, N, 1, log_ratio, 0.0, -1, True, NOISE)
     assert used == -1
@@ -161,7 +158,7 @@ def test_impossible_row_among_those_always_read(conclude):
     assert found == (False, DECIDED, ALWAYS.size, 1, -np.inf, NOTHING, -1, False, NOTHING)
 
 
-@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("place", [0, 2])
 def test_row_beyond_its_bound_is_named(conclude, place):
     rng = np.random.default_rng(1)
     n = ALWAYS.size + rng.poisson(10.0)
