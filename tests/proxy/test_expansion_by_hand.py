@@ -57,43 +57,31 @@ def said_of(size, order=2, offset=100.0):
     return check_order(both_sides, EXPANSION, order, SPREAD, FIXED, BATCH, 3)
 
 
-def test_remainders_of_the_order_are_in_order():
-    for order in (1, 2, 3):
-        assert said_of(lambda s, order=order: 0.1 * s ** (order + 1), order) is None
-        # Three quarters of what is due are enough, and no less.
-        for share, right in ((0.76, True), (0.74, False)):
-            power = np.log2(share * 2 ** (order + 1))
-            assert (said_of(lambda s, power=power: s**power, order) is None) == right
-
-
-def test_remainders_of_a_lower_order_are_named():
-    assert said_of(lambda s: 0.1 * s**2) == (
-        "the remainder of an expansion of order 2 shrank by 4.00 when the step halved, where 2^3 was due"
-    )
-
-
-def test_a_wide_posterior_is_looked_at_closer_to_the_centre():
-    for step in (1.0, 0.25, 0.0625):
-        # Beyond the step the remainder grows no more.
-        assert said_of(lambda s, step=step: min(s, step) ** 3) is None
-    # Where a sixteenth is within rounding a quarter tells.
-    assert said_of(lambda s: 1e-4 * min(s, 0.25) ** 3) is None
-    # Closer than a sixteenth of a standard deviation nobody looks.
-    assert "shrank by 1.00" in said_of(lambda s: min(s, 0.0625 / 2) ** 3)
-
-
-@pytest.mark.parametrize(("times", "wrong"), [(0.9, False), (1.1, True)])
-@pytest.mark.parametrize("offset", [0.0, 100.0])
-def test_remainders_within_rounding_are_none(times, wrong, offset):
+#: How large remainders are at a step s of posterior size, and what is said of that.
+REMAINDERS = {
+    "of first order": (lambda s: 0.1 * s**2, {"order": 1}, None),
+    "of second order": (lambda s: 0.1 * s**3, {}, None),
+    "of third order": (lambda s: 0.1 * s**4, {"order": 3}, None),
+    "of a lower order": (lambda s: 0.1 * s**2, {}, "the remainder of an expansion of order 2 shrank by 4.00 when"),
+    "three quarters of what is due": (lambda s: s ** np.log2(0.76 * 8), {}, None),
+    "less": (lambda s: s ** np.log2(0.74 * 8), {}, "shrank by 5.92 when the step halved, where 2^3 was due"),
+    "constant beyond a quarter": (lambda s: min(s, 0.25) ** 3, {}, None),
+    "constant beyond a sixteenth": (lambda s: min(s, 0.0625) ** 3, {}, None),
+    "and a sixteenth within rounding": (lambda s: 1e-4 * min(s, 0.25) ** 3, {}, None),
+    "constant where nobody looks": (lambda s: min(s, 0.0625 / 2) ** 3, {}, "shrank by 1.00"),
     # A billionth of one and of the log-likelihood of a row.
-    found = said_of(lambda s: times * 1e-9 * (1 + offset) * (s > 0), offset=offset)
-    assert (found is not None) == wrong
+    "rounding": (lambda s: 0.9e-9 * (s > 0), {"offset": 0.0}, None),
+    "more than rounding": (lambda s: 1.1e-9 * (s > 0), {"offset": 0.0}, "shrank by 1.00"),
+    "rounding of 100": (lambda s: 0.9e-9 * 101 * (s > 0), {}, None),
+    "more than rounding of 100": (lambda s: 1.1e-9 * 101 * (s > 0), {}, "shrank by 1.00"),
+    "none at half the step": (lambda s: float(s == 1), {}, None),
+    "no number": (lambda s: np.nan if s == 1 else s, {}, "the derivatives of the log-likelihood are not finite"),
+    "no number at half the step": (lambda s: np.nan if s == 0.5 else s, {}, "log-likelihood are not finite"),
+}
 
 
-def test_a_remainder_that_vanishes_at_half_the_step_is_in_order():
-    assert said_of(lambda s: float(s == 1)) is None
-
-
-@pytest.mark.parametrize("at", [1.0, 0.5])
-def test_derivatives_that_are_no_numbers_are_told(at):
-    assert said_of(lambda s: np.nan if s == at else s) == "the derivatives of the log-likelihood are not finite"
+@pytest.mark.parametrize("name", REMAINDERS)
+def test_remainders_of_another_order_are_named(name):
+    size, options, told = REMAINDERS[name]
+    found = said_of(size, **options)
+    assert found is None if told is None else told in found

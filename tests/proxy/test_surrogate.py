@@ -87,23 +87,16 @@ def by_hand(seed, step, path, wall=NO_WALL, no_slope=NO_WALL):
     return theta, start, log_surrogate(theta, wall), min(1.0, np.exp(ratio))
 
 
-def test_surrogate_is_prior_and_tempered_quadratic(compiled):
-    value, slope = compiled[0](START, STEERING, around())
-    assert value == pytest.approx(log_surrogate(START), rel=1e-12)
-    assert slope == pytest.approx(slope_of(START), rel=1e-6)
-
-
 @pytest.mark.parametrize(
     ("step", "path", "ends", "kept"),
     [
-        (0.3, 1.5, {}, "none"),
-        (0.9, 1.5, {}, "some"),
-        (2.0, 1.5, {}, "all"),
-        (0.01, 1.5, {}, "none"),
-        (0.3, 1.5, {"wall": 1.0}, "some"),
-        (0.5, 0.4, {"no_slope": 0.4}, "some"),
+        pytest.param(0.3, 1.5, {}, "none", id="careful"),
+        pytest.param(0.9, 1.5, {}, "some", id="bold"),
+        pytest.param(2.0, 1.5, {}, "all", id="one step"),
+        pytest.param(0.01, 1.5, {}, "none", id="as many as there may be"),
+        pytest.param(0.3, 1.5, {"wall": 1.0}, "some", id="out of the posterior"),
+        pytest.param(0.5, 0.4, {"no_slope": 0.4}, "some", id="no energy"),
     ],
-    ids=["careful", "bold", "one step", "as many as there may be", "out of the posterior", "no energy"],
 )
 def test_a_trajectory_is_leapfrog_in_whitened_coordinates(compiled, step, path, ends, kept):
     stayed = 0
@@ -160,11 +153,3 @@ def test_a_chain_changes_its_own_copy():
     own.search.jumps[0] = own.search.costs[0] = own.search.last[0] = 1.0
     assert (at.t[0], at.log_scale[0], at.search.jumps[0], at.search.costs[0]) == (0, np.log(0.3), 0.0, 0.0)
     assert np.isnan(at.search.last).all()
-
-
-def test_a_search_has_seen_nothing_at_first():
-    search = path_search([(1.5, 1), (0.75, 4)], D)
-    assert (search.lengths.tolist(), search.transitions.tolist()) == ([1.5, 0.75], [1, 4])
-    assert [part.tolist() for part in (search.jumps, search.costs, search.choice)] == [[0, 0], [0, 0], [0]]
-    assert search.last.size == D
-    assert search.jumps is not search.costs
