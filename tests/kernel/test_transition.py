@@ -16,10 +16,6 @@ def _values(n_rows):
     return np.random.default_rng(n_rows).normal(size=n_rows) / np.sqrt(n_rows)
 
 
-def _toggle_step(test, n_rows, **kwargs):
-    return AnyTest(test, proposal=Toggle(), model=shift_model(_values(n_rows)), rng=0, **kwargs)
-
-
 @pytest.fixture(scope="module", params=[Exact(), SequentialT(0.0, 1_000)], ids=["exact", "epsilon-0"])
 def full_step(request):
     """A model and a step that reads all rows."""
@@ -38,13 +34,6 @@ def test_log_ratio_of_all_rows_is_that_of_the_model(full_step, n_rows):
     assert down["log_ratio"] == pytest.approx(-expected)
     assert up["accept"] == pytest.approx(np.exp(min(0.0, expected)))
     assert (up["n_rows"], up["full_data"], up["log_ratio_sd"]) == (n_rows, True, 0.0)
-
-
-def test_rows_are_in_order_after_a_decision():
-    step = _toggle_step(SequentialT(0.5, 50), 1_000)
-    estimates = [s["log_ratio"] for s in walk(step, {"mu": np.array(0.0)}, 50)[1]]
-    assert np.array_equal(step.chain._row_state, np.arange(1_000))
-    assert len(np.unique(np.abs(estimates))) == 50
 
 
 def test_nothing_compiles_after_the_first_step():
