@@ -23,26 +23,26 @@ NUMBERS = np.array([40, 10, 30, 20])
 OLD = np.array([1.0, -2.0, 3.0, 0.5])
 
 
-def examined(new=OLD, old=OLD, limit=np.inf):
-    return examine(NUMBERS, new, old, new.sum(), old.sum(), limit)
+def changed(row, value, others=OLD):
+    return np.where(row == NUMBERS, value, others)
 
 
-@pytest.mark.parametrize("bad", [-np.inf, np.inf, np.nan])
-def test_an_impossible_row_at_the_present_point_is_named(bad):
-    old = np.where(NUMBERS == 10, bad, OLD)
-    assert examined(old=old) == (BAD_ROW, True, 10)
-    assert examined(new=old, old=old) == (BAD_ROW, True, 10)
-
-
-def test_only_an_impossible_row_at_the_proposal_settles_the_decision():
-    assert examined() == examined(new=OLD + 0.5, limit=0.5) == (DECIDED, False, -1)
-    assert examined(new=np.where(NUMBERS == 30, -np.inf, OLD), limit=0.1) == (DECIDED, True, -1)
-
-
-@pytest.mark.parametrize("change", [0.6, -0.6])
-def test_a_row_that_breaks_its_bound_is_named(change):
-    assert examined(new=OLD + np.where(NUMBERS == 20, change, 0.1), limit=0.5) == (BAD_BOUND, True, 20)
-    assert examined(new=OLD + np.where(NUMBERS == 20, change, 0.1)) == (DECIDED, False, -1)
+@pytest.mark.parametrize(
+    ("new", "old", "limit", "found"),
+    [
+        (OLD, OLD, np.inf, (DECIDED, False, -1)),
+        (OLD + 0.5, OLD, 0.5, (DECIDED, False, -1)),
+        *((OLD, changed(10, bad), np.inf, (BAD_ROW, True, 10)) for bad in (-np.inf, np.inf, np.nan)),
+        (changed(10, -np.inf), changed(10, -np.inf), np.inf, (BAD_ROW, True, 10)),
+        (changed(30, -np.inf), OLD, 0.1, (DECIDED, True, -1)),
+        (changed(20, OLD + 0.6, OLD + 0.1), OLD, 0.5, (BAD_BOUND, True, 20)),
+        (changed(20, OLD - 0.6, OLD + 0.1), OLD, 0.5, (BAD_BOUND, True, 20)),
+        (changed(20, OLD + 0.6, OLD + 0.1), OLD, np.inf, (DECIDED, False, -1)),
+    ],
+)
+def test_rows_that_settle_a_decision_are_found(new, old, limit, found):
+    """Impossible at the present point, which is named; at the proposal; or beyond their bound, which is named."""
+    assert examine(NUMBERS, new, old, new.sum(), old.sum(), limit) == found
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
 """Settings of tests that are out of range are refused with the reason."""
 
 import numpy as np
+import pymc as pm
 import pytest
 
+import pymc_austerity as pma
 from pymc_austerity.acceptance import Barker, ConcentrationBound, FixedBatch, NoisePenalty, SequentialT
 
 
@@ -38,3 +40,10 @@ def test_a_fixed_batch_beyond_the_data_is_all_rows():
 def test_an_inequality_that_is_no_function_is_refused():
     with pytest.raises(TypeError, match="without calling it"):
         ConcentrationBound(inequality="hoeffding")
+
+
+def test_exact_step_refuses_another_test():
+    with pm.Model():
+        pm.Normal("y", pm.Normal("mu"), observed=np.arange(9.0))
+        with pytest.raises(TypeError, match="its own step"):
+            pma.ExactMH(proxy=None, test=Barker(100))

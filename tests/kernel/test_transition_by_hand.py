@@ -48,17 +48,13 @@ def _bound(constants, at):
     return constants[0], N_SCANNED
 
 
-# To compile a transition takes seconds.
-@pytest.fixture(
-    scope="module", params=[pytest.param(False, id="rows", marks=pytest.mark.slow), pytest.param(True, id="remainders")]
-)
-def run(request):
+@pytest.fixture(scope="module")
+def run():
     """A transition, which only compiled code calls, with everything that does not differ between these tests."""
-    expands = request.param
-    density = LinkedDensity(_log_prior, _both_sides, *([expanded_sum] if expands else []))
+    density = LinkedDensity(_log_prior, _both_sides, expanded_sum)
     transition = build_transition(density, _propose, Exact(), InOrder(), _bound)
     data_at = addresses(FIXED, VECTORS), addresses((VALUES,), VECTORS)
-    around = Surroundings(OTHERS, *data_at, TEMPERATURE, EXPANSION if expands else ())
+    around = Surroundings(OTHERS, *data_at, TEMPERATURE, EXPANSION)
 
     @njit
     def call(theta, generators, given):
@@ -69,20 +65,16 @@ def run(request):
         state, theta = np.array([*jump, log_q_ratio]), np.asarray(theta)
         packed = pack_generators(*generators)
         given = TransitionArguments(around, InOrder().state(N), state, Exact().looks(N), (bound,))
-        found = call(theta, packed, given)
-        return found, generators, expands
+        return call(theta, packed, given), generators
 
     return run
 
 
-def log_ratio(theta, theta_new, log_q_ratio, expands):
-    """The log ratio of all rows, prior and proposal; of remainders and what is known of them."""
-    centre = EXPANSION.centre if expands else OTHERS  # which a model that expands nothing does not read
+def log_ratio(theta, theta_new, log_q_ratio):
+    """The log ratio of prior, proposal, remainders and what is known of the rows."""
+    centre, h_new, h = EXPANSION.centre, theta_new - EXPANSION.centre[:2], theta - EXPANSION.centre[:2]
     rows = (VALUES * (theta_new[0] - theta[0]) * (FIXED[0][0] * OTHERS[0] + centre.size + centre.sum())).sum()
-    known = 0.0
-    if expands:
-        h_new, h = theta_new - EXPANSION.centre[:2], theta - EXPANSION.centre[:2]
-        known = EXPANSION.gradient @ (h_new - h) + (h_new @ EXPANSION.hessian @ h_new - h @ EXPANSION.hessian @ h) / 2
+    known = EXPANSION.gradient @ (h_new - h) + (h_new @ EXPANSION.hessian @ h_new - h @ EXPANSION.hessian @ h) / 2
     prior = -0.5 * ((theta_new - OTHERS) ** 2).sum() + 0.5 * ((theta - OTHERS) ** 2).sum()
     return prior + log_q_ratio + (rows + known) / TEMPERATURE
 
@@ -91,10 +83,10 @@ def test_prior_proposal_and_rows_decide(run):
     theta, verdicts = np.array([0.4, -0.2]), set()
     for seed in range(20):
         jump = np.array([0.6, -0.3])
-        found, _, expands = run(theta, jump, seed=seed)
+        found, _ = run(theta, jump, seed=seed)
         theta_new = theta + jump * (1 + np.random.default_rng(seed).random())
         log_u = np.log1p(-np.random.default_rng(seed + 1).random())
-        expected = log_ratio(theta, theta_new, 0.25, expands)
+        expected = log_ratio(theta, theta_new, 0.25)
         accepted = log_u < expected
         verdicts.add(bool(accepted))
         assert found[0] == pytest.approx(theta_new if accepted else theta, rel=1e-12)
@@ -105,18 +97,18 @@ def test_prior_proposal_and_rows_decide(run):
 
 
 def test_the_bound_on_rows_is_that_of_the_model(run):
-    found, _, _ = run([0.4, -0.2], [0.6, -0.3], bound=1e-6)
+    found, _ = run([0.4, -0.2], [0.6, -0.3], bound=1e-6)
     assert not found[2]
     assert found[5] == -np.inf
     assert 0 <= found[7] < N
 
 
 def test_proposal_in_place_decides_nothing(run):
-    found, generators, _ = run([0.4, -0.2], [0.0, 0.0])
+    found, generators = run([0.4, -0.2], [0.0, 0.0])
     np.testing.assert_array_equal(found[0], [0.4, -0.2])
     assert found[1:9] == (DECIDED, False, N_READ, 0, 0.0, 0.0, -1, False)
     assert np.isnan(found[9])
-    _, decided, _ = run([0.4, -0.2], [0.6, -0.3])
+    _, decided = run([0.4, -0.2], [0.6, -0.3])
     assert [g.random() for g in generators] == [g.random() for g in decided]
     # One coordinate that moves is a move.
     assert run([0.4, -0.2], [0.0, 0.1])[0][4] == 1
@@ -128,14 +120,14 @@ def test_proposal_in_place_decides_nothing(run):
     ids=["prior", "no number", "proposal"],
 )
 def test_what_is_impossible_is_rejected_without_a_row(run, jump, log_q_ratio):
-    found, _, _ = run([0.4, -0.2], jump, log_q_ratio)
+    found, _ = run([0.4, -0.2], jump, log_q_ratio)
     np.testing.assert_array_equal(found[0], [0.4, -0.2])
     assert found[1:9] == (DECIDED, False, N_READ, 0, -np.inf, 0.0, -1, False)
     assert np.isnan(found[9])
 
 
 def test_a_point_without_a_prior_is_an_error_of_the_model(run):
-    found, _, _ = run([5.0, -0.2], [-4.0, 0.0])
+    found, _ = run([5.0, -0.2], [-4.0, 0.0])
     assert found[0][0] == 5.0
     assert found[1:5] == (BAD_PRIOR, False, N_READ, 0)
     assert np.isnan(found[5:7]).all()
