@@ -50,11 +50,9 @@ def test_walk_is_the_normal_law_asked_for(proposal, cov, wrong):
 
 
 @pytest.mark.parametrize(
-    "proposal",
-    [pma.RandomWalk(scale=0.7), pma.RandomWalk(cov=COV / 4), pma.AdaptiveMetropolis()],
-    ids=["scale", "cov", "adaptive"],
+    ("proposal", "discrete"),
+    [(pma.RandomWalk(scale=0.7), True), (pma.AdaptiveMetropolis(), False), (pma.AdaptiveMetropolis(), True)],
 )
-@pytest.mark.parametrize("discrete", [False, True])
 def test_walk_goes_up_as_often_as_down(proposal, discrete):
     steps = _increments(proposal, np.full(2, discrete))
     assert all(_asymmetry_p(column) > LEVEL for column in steps.T)
@@ -76,26 +74,21 @@ def test_discrete_variables_move_by_the_rounded_normal_law(proposal):
 
 
 def test_discrete_variables_still_move_when_the_scale_is_tiny():
-    assert (_increments(pma.RandomWalk(scale=1e-6), np.array([True, True])) != 0).any(axis=0).all()
+    assert (_increments(pma.RandomWalk(scale=1e-6), np.full(2, True)) != 0).any(axis=0).all()
 
 
-def _random_walk_metropolis(proposal, log_density, dimension, n_tune, n_draws):
-    """Plain random-walk Metropolis around a compiled proposal."""
-    rng, theta = np.random.default_rng(4), np.zeros(dimension)
-    move = proposal.for_model(METROPOLIS)
-    state = move.make_state(theta, np.zeros(dimension, dtype=bool), 1)
-    current, accepted = log_density(theta), np.zeros(n_tune + n_draws, dtype=bool)
+def _rate_of_acceptance(proposal, n_tune, n_draws):
+    """Plain random-walk Metropolis on a correlated normal law around a compiled proposal."""
+    rng, theta, accepted = np.random.default_rng(4), np.zeros(2), np.zeros(n_tune + n_draws, dtype=bool)
+    move, precision = proposal.for_model(METROPOLIS), np.linalg.inv(COV)
+    state = move.make_state(theta, CONTINUOUS, 1)
     for i in range(n_tune + n_draws):
         new, log_ratio, _ = move.propose(rng, theta, state, None)
-        if np.log(rng.random()) < log_density(new) - current + log_ratio:
-            theta, current, accepted[i] = new, log_density(new), True
+        accepted[i] = np.log(rng.random()) < (theta @ precision @ theta - new @ precision @ new) / 2 + log_ratio
+        theta = new if accepted[i] else theta
         if i < n_tune:
             move.adapt(state, theta, accepted[i])
-    return state, accepted[n_tune:].mean()
-
-
-def _correlated(theta):
-    return -0.5 * theta @ np.linalg.solve(COV, theta)
+    return accepted[n_tune:].mean()
 
 
 @pytest.mark.parametrize(
@@ -104,22 +97,21 @@ def _correlated(theta):
         (pma.RandomWalk(scale=50.0, target_accept=0.3), 0.3),
         (pma.RandomWalk(cov=1e-4 * COV), 0.5),
         (pma.AdaptiveMetropolis(target_accept=0.3), 0.3),
-        (pma.AdaptiveMetropolis(), 0.5),
     ],
 )
 def test_tuning_reaches_the_target_acceptance(proposal, rate):
-    assert _random_walk_metropolis(proposal, _correlated, 2, 4_000, 4_000)[1] == pytest.approx(rate, abs=0.06)
+    assert _rate_of_acceptance(proposal, 4_000, 4_000) == pytest.approx(rate, abs=0.06)
 
 
 def test_untuned_walk_is_far_from_its_target():
-    assert _random_walk_metropolis(pma.RandomWalk(scale=50.0), _correlated, 2, 0, 2_000)[1] < 0.2
+    assert _rate_of_acceptance(pma.RandomWalk(scale=50.0), 0, 2_000) < 0.2
 
 
 @pytest.mark.parametrize(("dimension", "target"), [(1, 0.5), (2, 0.5), (3, 0.25), (10, 0.25)])
 def test_default_target_follows_the_dimension(dimension, target):
     for proposal in (pma.RandomWalk(), pma.AdaptiveMetropolis()):
         for of, rate in ((METROPOLIS, target), (BARKER, target / 2)):
-            state = proposal.for_model(of).make_state(np.zeros(dimension), np.zeros(dimension, dtype=bool), 100)
+            state = proposal.for_model(of).make_state(np.zeros(dimension), np.zeros(dimension, bool), 100)
             assert state.target == rate
 
 
@@ -136,12 +128,12 @@ def test_default_scale_shrinks_with_the_rows():
     assert wide / narrow == pytest.approx(10)
 
 
-@pytest.mark.parametrize(
-    ("proposal", "shape"), [(pma.RandomWalk(scale=np.ones(3)), r"\(3,\)"), (pma.RandomWalk(cov=np.eye(3)), r"\(3, 3\)")]
-)
-def test_a_size_that_does_not_fit_the_variables_is_refused(proposal, shape):
-    with pytest.raises(ValueError, match=f"shape {shape}.* moves 2 numbers"):
-        proposal.for_model(METROPOLIS).make_state(np.zeros(2), CONTINUOUS, 100)
+def test_a_size_that_does_not_fit_is_refused():
+    for size, shape in (({"scale": np.ones(3)}, r"\(3,\)"), ({"cov": np.eye(3)}, r"\(3, 3\)")):
+        with pytest.raises(ValueError, match=f"shape {shape}.* moves 2 numbers"):
+            pma.RandomWalk(**size).for_model(METROPOLIS).make_state(np.zeros(2), CONTINUOUS, 100)
+    with pytest.raises(ValueError, match="both scale and cov"):
+        pma.RandomWalk(scale=1.0, cov=np.eye(2))
 
 
 def _from_afar(proposal, n_tune=2_000, dimension=10, sd=0.017):
@@ -163,13 +155,4 @@ def test_a_far_start_leaves_no_direction_behind():
     assert distance < 2
     assert (width > 1 / 3).all()
     assert (width < 3).all()
-
-
-def test_a_walk_that_collapses_on_the_way_is_caught():
-    distance, _ = _from_afar(pma.RandomWalk(scale=1e-5, target_accept=0.99))
-    assert distance > 2
-
-
-def test_a_scale_and_a_covariance_together_are_refused():
-    with pytest.raises(ValueError, match="both scale and cov"):
-        pma.RandomWalk(scale=1.0, cov=np.eye(2))
+    assert _from_afar(pma.RandomWalk(scale=1e-5, target_accept=0.99))[0] > 2  # a walk that collapses on the way
