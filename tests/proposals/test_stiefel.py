@@ -15,8 +15,6 @@ from pymc_austerity.likelihood.layout import Block
 from pymc_austerity.proposals.proposal import Target
 from pymc_austerity.proposals.stiefel import random_rotation
 
-N_STEPS = 20_000
-
 
 @dataclass(frozen=True)
 class Layout:
@@ -71,7 +69,7 @@ def haar_z(matrices):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(4, 4), (2, 5)])
-def test_draws_of_the_prior_have_the_moments_of_the_uniform_law(shape):
+def test_draws_of_the_prior_are_uniform(shape):
     with pm.Model(coords={"row": range(shape[0]), "column": range(shape[1])}):
         pma.UniformStiefel("W", shape=shape, dims=("row", "column"))
         # By NumPy: to compile the factorisation takes longer than to draw.
@@ -86,41 +84,20 @@ def test_draws_of_the_prior_have_the_moments_of_the_uniform_law(shape):
     assert np.abs(haar_z(draws if shape[0] >= shape[1] else np.swapaxes(draws, 1, 2))).max() < MAX_Z
 
 
-def test_draws_without_the_signs_of_the_factorisation_do_not():
+def test_draws_without_the_signs_of_the_factorisation_are_not():
     q, _ = np.linalg.qr(np.random.default_rng(3).standard_normal((20_000, 4, 4)))
     assert np.abs(haar_z(q)).max() > MAX_Z
 
 
-@pytest.fixture(scope="module")
-def walk():
-    """Positions of a walk of matrices of three shapes at once from their flat start, which is given with its state."""
+@pytest.mark.slow
+def test_a_walk_without_data_is_uniform_and_stays_orthonormal():
+    """Of matrices of three shapes at once, from their flat start."""
     propose, theta, state = walker((4, 4), (5, 2), (2, 5))
-    compiled = njit(wander)
-    return lambda seed, n_steps: compiled(propose, np.random.default_rng(seed), theta, state, n_steps), theta, state
-
-
-def matrices(positions):
-    square, tall, wide = positions[:, :16], positions[:, 16:26], positions[:, 26:]
-    return square.reshape(-1, 4, 4), tall.reshape(-1, 5, 2), wide.reshape(-1, 2, 5).transpose(0, 2, 1)
-
-
-@pytest.mark.slow
-def test_a_walk_without_data_is_uniform(walk):
-    wandered, _, _ = walk
-    for found in matrices(wandered(1, N_STEPS)):
-        assert np.abs(haar_z(found)).max() < MAX_Z
-
-
-@pytest.mark.slow
-def test_matrix_stays_orthonormal_for_100_000_steps(walk):
-    wandered, theta, _ = walk
-    positions = wandered(2, 100_000)
-    found = matrices(positions)
-    worst = max(np.abs(np.swapaxes(w, 1, 2) @ w - np.eye(w.shape[2])).max() for w in found)
-    assert worst < 1e-10
-    assert worst < 1e-14  # as the docstring says
-    assert np.linalg.det(found[0][-1]) == pytest.approx(1)
-    assert not np.allclose(positions[-1], theta)
+    positions = njit(wander)(propose, np.random.default_rng(2), theta, state, 100_000)
+    square, tall, wide = np.split(positions, [16, 26], axis=1)
+    for w in square.reshape(-1, 4, 4), tall.reshape(-1, 5, 2), wide.reshape(-1, 2, 5).transpose(0, 2, 1):
+        assert np.abs(haar_z(w)).max() < MAX_Z
+        assert np.abs(np.swapaxes(w, 1, 2) @ w - np.eye(w.shape[2])).max() < 1e-14  # as the docstring says
 
 
 # Symmetry
@@ -136,13 +113,9 @@ def _asymmetry_p(rotations):
 
 
 def test_a_rotation_is_as_likely_as_its_inverse():
-    rng = np.random.default_rng(4)
-    assert _asymmetry_p(np.array([random_rotation(rng, 4, 0.7) for _ in range(20_000)])) > LEVEL
-
-
-def test_rotation_by_factorisation_is_not_symmetric():
     """W′ from the QR decomposition of W + noise leaves the uniform law alone, but is no symmetric proposal."""
     rng = np.random.default_rng(4)
+    assert _asymmetry_p(np.array([random_rotation(rng, 4, 0.7) for _ in range(20_000)])) > LEVEL
     q, r = np.linalg.qr(np.eye(4) + 0.5 * rng.standard_normal((20_000, 4, 4)))
     assert _asymmetry_p(q * np.sign(np.diagonal(r, axis1=1, axis2=2))[:, None, :]) < LEVEL
 
@@ -168,10 +141,9 @@ def circle_model(declare):
 @pytest.mark.slow
 def test_the_posterior_of_an_angle_is_von_mises():
     with circle_model(uniform):
-        idata = pm.sample(
-            6_000, tune=200, chains=4, cores=1, step=pma.ExactMH(proposal=pma.StiefelWalk(), proxy=None), random_seed=3,
-            progressbar=False, quiet=True, compute_convergence_checks=False,
-        )  # fmt: skip
+        quiet = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
+        step = pma.ExactMH(proposal=pma.StiefelWalk(), proxy=None)
+        idata = pm.sample(6_000, tune=200, chains=4, cores=1, step=step, random_seed=3, **quiet)
     draws = idata.posterior["W"].to_numpy()
     np.testing.assert_allclose(draws @ np.swapaxes(draws, -1, -2), np.broadcast_to(np.eye(2), draws.shape), atol=1e-10)
     angle = np.arctan2(draws[..., 1, 0], draws[..., 0, 0]) - ANGLE.kwds["loc"]
@@ -185,26 +157,21 @@ def test_the_posterior_of_an_angle_is_von_mises():
 # Bad starts and bad settings
 
 
-def test_start_off_the_manifold_is_refused():
-    model = circle_model(lambda: pm.Flat("W", shape=(2, 2), initval=[[1.0, 0.1], [0.0, 1.0]]))
+def test_what_leaves_the_manifold_is_refused():
+    off = circle_model(lambda: pm.Flat("W", shape=(2, 2), initval=[[1.0, 0.1], [0.0, 1.0]]))
     with pytest.raises(ValueError, match=r"start of 'W' is not orthonormal.*off by 0\.1.*UniformStiefel"):
-        pma.ExactMH(model=model, proposal=pma.StiefelWalk())
-
-
-def test_a_proxy_is_refused():
-    model = circle_model(uniform)
+        pma.ExactMH(model=off, proposal=pma.StiefelWalk())
     for arguments in ({"proxy": pma.Taylor()}, {"rows": pma.Weighted()}):
         with pytest.raises(ValueError, match="leave the manifold. Leave out proxy="):
-            pma.ApproxMH(model=model, proposal=pma.StiefelWalk(), **arguments)
+            pma.ApproxMH(model=circle_model(uniform), proposal=pma.StiefelWalk(), **arguments)
 
 
 def test_start_off_the_manifold_in_pm_sample_is_refused():
+    quiet = {"chains": 1, "cores": 1, "progressbar": False, "quiet": True}
     with circle_model(lambda: pm.Flat("W", shape=(2, 2), initval=np.eye(2))):
         step = pma.ExactMH(proposal=pma.StiefelWalk())
         with pytest.raises(ValueError, match=r"current value of \['W'\] is not orthonormal.*qr"):
-            pm.sample(
-                5, tune=5, chains=1, cores=1, step=step, initvals={"W": np.ones((2, 2))}, progressbar=False, quiet=True
-            )
+            pm.sample(5, tune=5, step=step, initvals={"W": np.ones((2, 2))}, **quiet)
 
 
 @pytest.mark.parametrize(
