@@ -5,7 +5,6 @@ import pymc as pm
 import pytest
 from evidence import moments_on_grid
 from scipy import stats
-from toy import arrow
 
 import pymc_austerity as pma
 from pymc_austerity.kernel.assembly import _learn
@@ -17,17 +16,6 @@ from pymc_austerity.proxy.linearisation import average, linearise
 pytestmark = pytest.mark.slow
 
 GROUPS, PER_GROUP, SPREAD = 150, 6, 2.0
-
-
-def test_hessian_is_made_concave():
-    concave = linearise(np.arange(40), np.zeros(40), Sums(0.0, np.ones(40), arrow()))
-    np.testing.assert_array_equal(dense(concave.hessian), arrow())
-    bent = arrow()
-    bent[0, 0] = 3.0
-    assert np.linalg.eigvalsh(bent)[-1] > 1
-    repaired = linearise(np.arange(40), np.zeros(40), Sums(0.0, np.ones(40), bent))
-    assert np.linalg.eigvalsh(dense(repaired.hessian))[-1] < 1e-9
-    np.testing.assert_array_equal(repaired.gradient, np.ones(40))
 
 
 def test_hessian_held_by_the_prior_is_kept():
@@ -130,8 +118,7 @@ def test_surrogate_corrects_a_scale_of_many_coefficients(monkeypatch):
         return (prepared.draws[:, -1].mean() - mean) / sd
 
     prepared = step.decider.parts.prepared
-    assert off_by() == (prepared.draws[:, -1].mean() - mean) / sd
-    assert abs(off_by()) < 1
+    assert abs(prepared.draws[:, -1].mean() - mean) < sd
     # Products are by the entries of the Hessian, and of the diagonal of a mass matrix.
     assert isinstance(prepared.move.linearisation.hessian, CompressedRows)
     assert prepared.move.factor.ndim == 1

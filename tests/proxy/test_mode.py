@@ -93,9 +93,7 @@ def logistic():
 
 @pytest.mark.parametrize("x", [Z, 1e6 * Z, Z + 1e4], ids=["one", "1e6", "offset"])
 def test_separable_classes_in_any_unit(logistic, x):
-    with pytest.raises(
-        ModeNotFoundError, match="the mode lies at infinity, as for separable classes .* A prior that says"
-    ):
+    with pytest.raises(ModeNotFoundError, match="the mode lies at infinity, as for separable classes .* A prior that"):
         logistic(x=x, labels=(Z > 0).astype(int))
     labels = (RNG.random(N) < 1 / (1 + np.exp(-Z))).astype(int)
     b = logistic(x=x, labels=labels).psi[1] * x.std() / Z.std()
@@ -130,10 +128,7 @@ LABELS = (_rng.random(M) < 1 / (1 + np.exp(-TABLE @ [-0.5, 0.7, -0.4, 0.3]))).as
 
 
 def _mixed(**entries):
-    found = np.eye(4)
-    for place, value in entries.items():
-        found[int(place[1]), int(place[2])] = value
-    return found
+    return np.array([[entries.get(f"a{i}{j}", float(i == j)) for j in range(4)] for i in range(4)])
 
 
 #: The columns are TABLE @ M: all the same model, with β = M⁻¹ times the coefficients of TABLE.

@@ -60,8 +60,10 @@ def relative_errors(likelihood, density, step, times=1.0):
 @pytest.mark.slow
 @pytest.mark.parametrize("step", [3.0, 0.1, 1e-3, -1e-5])
 def test_remainders_are_precise_relative_to_themselves(densities, step):
-    likelihood, (resolved, _) = densities
+    likelihood, (resolved, difference) = densities
     assert relative_errors(likelihood, resolved, step).max() < 1e-8
+    if abs(step) < 1e-4:
+        assert relative_errors(likelihood, difference, step).max() > 0.1
 
 
 @pytest.mark.slow
@@ -74,10 +76,3 @@ def test_the_two_forms_are_compared_in_the_units_of_the_rows():
     likelihood = row_likelihood(model)[0]
     resolved = compile_resolved_density(compile_density(likelihood), likelihood, 2, **OPTIONS)
     assert relative_errors(likelihood, resolved, 1e-3, times=1e6).max() < 1e-8
-
-
-@pytest.mark.slow
-def test_a_difference_is_not(densities):
-    likelihood, (_, difference) = densities
-    assert relative_errors(likelihood, difference, 1e-4).min() > 1e-6
-    assert relative_errors(likelihood, difference, 1e-5).max() > 0.1
