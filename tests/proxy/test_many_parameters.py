@@ -1,12 +1,14 @@
-"""What is factorised by Cholesky where parameters are very many is what the eigendecomposition of fewer gives."""
+"""Of very many parameters: Cholesky for an eigendecomposition, and products with matrices that are mostly zero."""
 
 import numpy as np
 import pytest
+from numba import njit
 from scipy import linalg
+from toy import arrow
 
 from pymc_austerity.proxy import linearisation, mode, scaling, tuning
 from pymc_austerity.proxy.full_pass import Sums
-from pymc_austerity.proxy.linear_maps import dense
+from pymc_austerity.proxy.linear_maps import CompressedRows, compressed, dense, product, transposed_product
 from pymc_austerity.proxy.scaling import Scaling
 
 SIZE = 60
@@ -76,3 +78,33 @@ def test_collinear_columns_are_seen(either_way, collinear):
         curvature[1], curvature[:, 1] = curvature[0], curvature[:, 0]
         curvature[1, 1] = curvature[0, 0]
     assert either_way(lambda: scaling._is_well_scaled(curvature)) == (not collinear, not collinear)
+
+
+@njit
+def multiplied(matrix, vector):
+    return product(matrix, vector)
+
+
+@njit
+def multiplied_transposed(matrix, vector):
+    return transposed_product(matrix, vector)
+
+
+@pytest.mark.parametrize("kind", ["diagonal", "sparse", "dense"])
+def test_products_are_those_of_the_matrix(kind):
+    rng = np.random.default_rng(2)
+    stored = {"diagonal": rng.random(40), "sparse": compressed(arrow()), "dense": rng.standard_normal((40, 40))}[kind]
+    assert isinstance(stored, CompressedRows) == (kind == "sparse")
+    vector = rng.standard_normal(40)
+    np.testing.assert_allclose(multiplied(stored, vector), dense(stored) @ vector, rtol=1e-12)
+    if kind == "sparse":
+        np.testing.assert_array_equal(dense(stored), arrow())
+        lost = compressed(np.diag(np.diag(arrow())))  # planted: entries that are lost
+        assert not np.allclose(multiplied(lost, vector), arrow() @ vector, rtol=1e-6)
+    else:
+        np.testing.assert_allclose(multiplied_transposed(stored, vector), dense(stored).T @ vector, rtol=1e-12)
+
+
+def test_a_matrix_that_is_mostly_filled_stays_an_array():
+    matrix = np.ones((5, 5))
+    assert compressed(matrix) is matrix
