@@ -101,6 +101,7 @@ def run(step, mistake, n_draws=60_000):
     made = step.chain.draws(n_draws, 1, step.decider.parts.theta0, np.empty(0), 1.0)
     draws = np.array([draw.outcome.theta for draw in made])
     included = draws[:, at["gamma"]]
+    assert included.sum(axis=1).min() == 1  # the smallest
     return included * draws[:, at["beta"]], included.astype(int)
 
 

@@ -147,38 +147,23 @@ def test_sweep_gives_the_sub_model_and_back():
     np.testing.assert_allclose(tableau, before, atol=1e-12)
 
 
-def selection(rate, n_rows=300, **more):
-    """A Poisson regression whose log rate is given by γ, β and the columns."""
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(n_rows, 2))
-    with pm.Model() as model:
-        included = pm.Bernoulli("included", 0.5, shape=2)
-        beta = pm.Normal("beta", 0, 1, shape=2)
-        pm.Poisson("y", pm.math.exp(rate(included, beta, X)), observed=rng.poisson(1.0, n_rows), **more)
-    return model
-
-
-def product_rate(included, beta, X):
-    return pm.math.dot(X, included * beta)
-
-
-def leaky_rate(included, beta, X):
+def leaky(included, beta, X):
     return pm.math.dot(X, included * beta) + 0.1 * included.sum()
 
 
-def test_rows_that_read_more_than_the_product_get_no_proxy():
-    with selection(leaky_rate), pytest.raises(ValueError, match="more of the coefficients and the indicators than"):
-        pma.PenaltyMH(proposal=pma.ReversibleJump("beta", "included"), proxy=pma.Taylor())
-
-
-def test_a_bound_on_the_rows_is_none_on_effects():
-    jump = pma.ReversibleJump("beta", "included")
-    with selection(product_rate), pytest.raises(ValueError, match="not for products"):
-        pma.MHSubLhd(proposal=jump, proxy=pma.Taylor(), bound=lambda theta, theta_new: 1.0)
-
-
-def test_bad_input_is_named_before_sampling():
-    with selection(product_rate):
-        pm.Normal("unread")
-        with pytest.raises(ValueError, match=r"do not read \['unread'\]"):
-            pma.PenaltyMH(proposal=pma.ReversibleJump("beta", "included"))
+@pytest.mark.parametrize(
+    ("rate", "make", "told"),
+    [
+        (leaky, lambda jump: pma.PenaltyMH(proposal=jump, proxy=pma.Taylor()), "more of the coefficients and the ind"),
+        (None, lambda jump: pma.MHSubLhd(proposal=jump, proxy=pma.Taylor(), bound=lambda *at: 1.0), "not for products"),
+        (None, lambda jump: (pm.Normal("unread"), pma.PenaltyMH(proposal=jump)), r"do not read \['unread'\]"),
+    ],
+)
+def test_bad_input_is_named_before_sampling(rate, make, told):
+    X = np.random.default_rng(2).normal(size=(300, 2))
+    with pm.Model():
+        included, beta = pm.Bernoulli("included", 0.5, shape=2), pm.Normal("beta", 0, 1, shape=2)
+        eta = rate(included, beta, X) if rate else pm.math.dot(X, included * beta)
+        pm.Poisson("y", pm.math.exp(eta), observed=np.arange(300) % 3)
+        with pytest.raises(ValueError, match=told):
+            make(pma.ReversibleJump("beta", "included"))
