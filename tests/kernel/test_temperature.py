@@ -6,6 +6,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import MAX_Z, moment_z
+from grouped import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.kernel.temperature import as_schedule
@@ -26,8 +27,7 @@ def model():
 def _sample(model, temperature):
     with model:
         step = pma.ExactMH(proxy=None, temperature=temperature, proposal=pma.RandomWalk(scale=0.3))
-        quiet = {"progressbar": False, "compute_convergence_checks": False}
-        return pm.sample(2_000, tune=200, step=step, chains=2, cores=1, random_seed=8, **quiet)
+    return sampled(model, step, 2_000, tune=200, seed=8)
 
 
 def _z(run, temperature):
