@@ -6,6 +6,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import moments_on_grid
+from grouped import sampled
 from numba import njit
 
 import pymc_austerity as pma
@@ -83,13 +84,11 @@ def test_a_scale_that_may_be_zero_is_sampled_in_one_decision():
     """Against quadrature: effects with their mean taken off, in data without any."""
     levels, each = 20, 30
     y, g = np.random.default_rng(5).normal(size=levels * each), np.repeat(np.arange(levels), each)
-    with pm.Model():
+    with pm.Model() as model:
         tau, z = pm.HalfNormal("tau", 1), pm.Normal("z", shape=levels)
         pm.Normal("y", (tau * (z - z.mean()))[g], 1, observed=y)
-        idata = pm.sample(
-            2_000, tune=500, chains=2, cores=1, step=pma.PenaltyMH(progressbar=False), random_seed=1,
-            progressbar=False, compute_convergence_checks=False,
-        )  # fmt: skip
+        step = pma.PenaltyMH(progressbar=False)
+    idata = sampled(model, step, 2_000, seed=1)
     means, grid = y.reshape(levels, each).mean(axis=1), np.linspace(1e-4, 1.0, 2_000)
     shrunk = each * grid**2 / (1 + each * grid**2)
     log_p = -(grid**2) / 2 + (levels - 1) / 2 * np.log1p(-shrunk) + each / 2 * levels * means.var() * shrunk
