@@ -192,7 +192,7 @@ def test_running_covariance_is_never_indefinite():
         assert cov == pytest.approx(cov.T)
 
 
-def test_factor_is_the_scaled_covariance_even_before_the_chain_moves():
+def test_factor_is_the_scaled_covariance_even_at_the_start():
     cov = np.array([[2.0, 1.2], [1.2, 1.0]])
     factor = proposal_factor(cov, np.ones(2), 10**7)
     assert factor @ factor.T == pytest.approx(2.38**2 / 2 * cov, rel=1e-4)
