@@ -22,6 +22,7 @@ REAL = _rng.normal(size=N)
 POSITIVE = np.exp(REAL)
 COUNT = _rng.poisson(2.0, N)
 EXPOSURE = _rng.uniform(0.5, 2, N)
+HIGH = X[:, 0] > 0
 LIMIT = np.abs(REAL) + _rng.integers(0, 2, N)
 
 
@@ -56,14 +57,18 @@ def slopes(size=3, sd=0.3):
     return pm.Normal("beta", 0, sd, shape=size)
 
 
-@splits("linear, constants")
-def _():
-    pm.Normal("y", X @ slopes(), pm.HalfNormal("sigma"), observed=REAL)
+def normal(mu, sd=1.0):
+    pm.Normal("y", mu, sd, observed=REAL)
 
 
-@splits("linear, pm.Data")
-def _():
-    pm.Normal("y", pm.math.dot(pm.Data("X", X), slopes()), 1.0, observed=pm.Data("y_data", REAL))
+def smooth(dimensions):
+    return pm.gp.cov.ExpQuad(dimensions, ls=pm.HalfNormal("length"))
+
+
+splits("linear, constants")(lambda: normal(X @ slopes(), pm.HalfNormal("sigma")))
+splits("linear, pm.Data")(
+    lambda: pm.Normal("y", pm.math.dot(pm.Data("X", X), slopes()), 1.0, observed=pm.Data("y_data", REAL))
+)
 
 
 @splits("linear, pandas")
@@ -80,29 +85,15 @@ def _():
     pm.Normal("y", pm.Deterministic("mu", data @ beta, dims="row"), 1.0, observed=REAL, dims="row")
 
 
-@splits("linear, intercept column of ones")
-def _():
-    pm.Normal("y", pt.concatenate([pt.ones((N, 1)), X], axis=1) @ slopes(4), 1.0, observed=REAL)
-
-
-@splits("no covariates")
-def _():
-    pm.Normal("y", pm.Normal("mu"), pm.HalfNormal("sigma"), observed=REAL)
-
-
-@splits("logistic, logits")
-def _():
-    pm.Bernoulli("y", logit_p=X @ slopes(), observed=BINARY)
-
-
-@splits("negative binomial")
-def _():
-    pm.NegativeBinomial("y", mu=pt.exp(X @ slopes()), alpha=pm.Exponential("alpha", 1), observed=COUNT)
-
-
-@splits("Student-t")
-def _():
-    pm.StudentT("y", nu=pm.Gamma("nu", 2, 0.1), mu=X @ slopes(), sigma=pm.HalfNormal("sigma"), observed=REAL)
+splits("linear, intercept column of ones")(lambda: normal(pt.concatenate([pt.ones((N, 1)), X], axis=1) @ slopes(4)))
+splits("no covariates")(lambda: normal(pm.Normal("mu"), pm.HalfNormal("sigma")))
+splits("logistic, logits")(lambda: pm.Bernoulli("y", logit_p=X @ slopes(), observed=BINARY))
+splits("negative binomial")(
+    lambda: pm.NegativeBinomial("y", mu=pt.exp(X @ slopes()), alpha=pm.Exponential("alpha", 1), observed=COUNT)
+)
+splits("Student-t")(
+    lambda: pm.StudentT("y", nu=pm.Gamma("nu", 2, 0.1), mu=X @ slopes(), sigma=pm.HalfNormal("sigma"), observed=REAL)
+)
 
 
 @splits("beta-binomial")
@@ -111,15 +102,14 @@ def _():
     pm.BetaBinomial("y", alpha=p * kappa, beta=(1 - p) * kappa, n=10, observed=np.minimum(COUNT, 10))
 
 
-@splits("softmax")
-def _():
-    beta = pm.Normal("beta", 0, 1, shape=(3, 4))
-    pm.Categorical("y", p=pm.math.softmax(X @ beta, axis=-1), observed=GROUP % 4)
-
-
-@splits("categorical, logits")
-def _():
-    pm.Categorical("y", logit_p=X @ pm.Normal("beta", 0, 1, shape=(3, 4)), observed=GROUP % 4)
+splits("softmax")(
+    lambda: pm.Categorical(
+        "y", p=pm.math.softmax(X @ pm.Normal("beta", 0, 1, shape=(3, 4)), axis=-1), observed=GROUP % 4
+    )
+)
+splits("categorical, logits")(
+    lambda: pm.Categorical("y", logit_p=X @ pm.Normal("beta", 0, 1, shape=(3, 4)), observed=GROUP % 4)
+)
 
 
 @splits("multinomial")
@@ -148,28 +138,18 @@ def _():
     pm.Mixture("y", w=w, comp_dists=parts, observed=REAL)
 
 
-@splits("censored, a limit per row")
-def _():
-    rate = pt.exp(X @ slopes())
-    pm.Censored("y", pm.Exponential.dist(rate), lower=None, upper=LIMIT, observed=np.abs(REAL))
-
-
-@splits("truncated")
-def _():
-    pm.Truncated("y", pm.Normal.dist(X @ slopes(), 1.0), lower=-4, upper=4, observed=REAL)
-
-
-@splits("zero-inflated Poisson")
-def _():
-    pm.ZeroInflatedPoisson("y", psi=pm.Beta("psi", 1, 1), mu=pt.exp(X @ slopes()), observed=COUNT)
-
-
-@splits("CustomDist with dist")
-def _():
-    def dist(mu, size):
-        return pt.exp(pm.Normal.dist(mu, 1.0, size=size))
-
-    pm.CustomDist("y", X @ slopes(), dist=dist, observed=POSITIVE)
+splits("censored, a limit per row")(
+    lambda: pm.Censored("y", pm.Exponential.dist(pt.exp(X @ slopes())), lower=None, upper=LIMIT, observed=np.abs(REAL))
+)
+splits("truncated")(lambda: pm.Truncated("y", pm.Normal.dist(X @ slopes(), 1.0), lower=-4, upper=4, observed=REAL))
+splits("zero-inflated Poisson")(
+    lambda: pm.ZeroInflatedPoisson("y", psi=pm.Beta("psi", 1, 1), mu=pt.exp(X @ slopes()), observed=COUNT)
+)
+splits("CustomDist with dist")(
+    lambda: pm.CustomDist(
+        "y", X @ slopes(), dist=lambda mu, size: pt.exp(pm.Normal.dist(mu, 1.0, size=size)), observed=POSITIVE
+    )
+)
 
 
 @splits("varying intercepts, not centred, dims", coords={"group": list("abcde"), "row": np.arange(N)})
@@ -189,7 +169,7 @@ def _():
 @splits("two observed variables on the same rows")
 def _():
     beta = slopes()
-    pm.Normal("y", X @ beta, pm.HalfNormal("sigma"), observed=REAL)
+    normal(X @ beta, pm.HalfNormal("sigma"))
     pm.Bernoulli("z", logit_p=X @ beta, observed=BINARY)
 
 
@@ -200,15 +180,13 @@ def _():
     pm.Normal("second", first * beta, 1.0, observed=X[:, 0])
 
 
-@splits("row-wise potential alone")
-def _():
-    pm.Potential("y", pm.logp(pm.Normal.dist(X @ slopes(), 1.0), REAL))
+splits("row-wise potential alone")(lambda: pm.Potential("y", pm.logp(pm.Normal.dist(X @ slopes(), 1.0), REAL)))
 
 
 @splits("row-wise potential beside an observed variable, and a scalar one")
 def _():
     beta = slopes()
-    pm.Normal("y", X @ beta, 1.0, observed=REAL)
+    normal(X @ beta)
     pm.Potential("weight", -pt.abs(X[:, 0] * beta[0]))
     pm.Potential("ridge", -(beta[1] ** 2))
 
@@ -217,43 +195,35 @@ def _():
 def _():
     u = pm.Normal("u", shape=N)
     pm.Potential("ridge", -(u**2))
-    pm.Normal("y", u[np.arange(N) % 7], 1.0, observed=REAL)
+    normal(u[np.arange(N) % 7])
 
 
 @splits("a small observed variable in the prior")
 def _():
     beta = slopes()
-    pm.Normal("y", X @ beta, 1.0, observed=REAL)
+    normal(X @ beta)
     pm.Normal("calibration", beta[0], 1.0, observed=np.array([1.0, 2.0]))
 
 
-@splits("a discrete switch")
-def _():
-    pm.Normal("y", pt.switch(pm.Bernoulli("on", 0.5), X @ slopes(), 0.0), 1.0, observed=REAL)
-
-
-@splits("Hilbert-space Gaussian process in two dimensions")
-def _():
-    process = pm.gp.HSGP(m=[4, 3], c=1.5, cov_func=pm.gp.cov.ExpQuad(2, ls=pm.HalfNormal("length")))
-    pm.Normal("y", process.prior("f", X=X[:, :2]), 1.0, observed=REAL)
-
-
-@splits("rows of a mask set among zeros, the mask as pm.Data")
-def _():
-    mask = pm.Data("mask", X[:, 0] > 0)
-    pm.Normal("y", pt.set_subtensor(pt.zeros(N)[mask], pm.Normal("b")), 1.0, observed=REAL)
+splits("a discrete switch")(lambda: normal(pt.switch(pm.Bernoulli("on", 0.5), X @ slopes(), 0.0)))
+splits("Hilbert-space Gaussian process in two dimensions")(
+    lambda: normal(pm.gp.HSGP(m=[4, 3], c=1.5, cov_func=smooth(2)).prior("f", X=X[:, :2]))
+)
+splits("rows of a mask set among zeros, the mask as pm.Data")(
+    lambda: normal(pt.set_subtensor(pt.zeros(N)[pm.Data("mask", HIGH)], pm.Normal("b")))
+)
 
 
 @splits("rows of a mask raised by a vector of a row's own length")
 def _():
-    mu = pt.inc_subtensor((X @ pm.Normal("beta", 0, 1, shape=(3, 2)))[X[:, 0] > 0], pm.Normal("b", shape=2))
+    mu = pt.inc_subtensor((X @ pm.Normal("beta", 0, 1, shape=(3, 2)))[HIGH], pm.Normal("b", shape=2))
     pm.Normal("y", mu, 1.0, observed=X[:, :2])
 
 
 @splits("rows by their numbers, and a stretch of rows, set to parameters")
 def _():
     mu = pt.set_subtensor((X @ slopes())[np.array([3, 50, 7])], pm.Normal("b"))
-    pm.Normal("y", pt.inc_subtensor(mu[40:], pm.Normal("late")), 1.0, observed=REAL)
+    normal(pt.inc_subtensor(mu[40:], pm.Normal("late")))
 
 
 @splits("columns set one by one")
@@ -269,46 +239,34 @@ def _():
     pm.CustomDist("y", slopes(), logp=lambda value, beta: -pt.abs(value - pt.dot(data, beta)), observed=REAL)
 
 
-@splits("CustomDist with dist over data that it was not given")
-def _():
-    def dist(beta, size):
-        return pm.Normal.dist(pt.dot(X, beta), 1.0, size=size)
-
-    pm.CustomDist("y", slopes(), dist=dist, observed=REAL)
-
-
-@splits("bins by searchsorted")
-def _():
-    bins = pt.searchsorted(np.linspace(-1, 1, 6), pm.Data("x", X[:, 0]))
-    pm.Normal("y", pm.Normal("level", shape=7)[bins], 1.0, observed=REAL)
+splits("CustomDist with dist over data that it was not given")(
+    lambda: pm.CustomDist(
+        "y", slopes(), dist=lambda beta, size: pm.Normal.dist(pt.dot(X, beta), 1.0, size=size), observed=REAL
+    )
+)
+splits("bins by searchsorted")(
+    lambda: normal(pm.Normal("level", shape=7)[pt.searchsorted(np.linspace(-1, 1, 6), pm.Data("x", X[:, 0]))])
+)
 
 
 @splits("a scan that maps rows")
 def _():
     mu = pytensor.map(lambda x, g, beta: pt.dot(x, beta) * g, [pt.as_tensor(X), pt.as_tensor(EXPOSURE)], [slopes()])
-    pm.Normal("y", mu[0] if isinstance(mu, tuple) else mu, 1.0, observed=REAL)
+    normal(mu[0] if isinstance(mu, tuple) else mu)
 
 
-@splits("total_size of as many rows as there are")
-def _():
-    pm.Normal("y", X @ slopes(), 1.0, observed=REAL, total_size=N)
-
-
-@refused("random walk", "'y'", "over all rows", "PartialPosteriorPaths")
-def _():
-    start = pm.Normal.dist(0, 1)
-    pm.GaussianRandomWalk("y", sigma=pm.HalfNormal("sigma"), init_dist=start, observed=REAL)
-
-
-@refused("latent random walk", "'y'", "'path' has 60 entries that belong to single rows", "NUTS")
-def _():
-    path = pm.GaussianRandomWalk("path", sigma=1.0, init_dist=pm.Normal.dist(0, 1), shape=N)
-    pm.Normal("y", path, 1.0, observed=REAL)
-
-
-@refused("an effect of each row", "'y'", "'eps' has 60 entries that belong to single rows", "pm.Mixture")
-def _():
-    pm.Normal("y", X @ slopes() + pm.Normal("eps", shape=N), 1.0, observed=REAL)
+splits("total_size of as many rows as there are")(
+    lambda: pm.Normal("y", X @ slopes(), 1.0, observed=REAL, total_size=N)
+)
+refused("random walk", "'y'", "over all rows", "PartialPosteriorPaths")(
+    lambda: pm.GaussianRandomWalk("y", sigma=pm.HalfNormal("sigma"), init_dist=pm.Normal.dist(0, 1), observed=REAL)
+)
+refused("latent random walk", "'y'", "'path' has 60 entries that belong to single rows", "NUTS")(
+    lambda: normal(pm.GaussianRandomWalk("path", sigma=1.0, init_dist=pm.Normal.dist(0, 1), shape=N))
+)
+refused("an effect of each row", "'y'", "'eps' has 60 entries that belong to single rows", "pm.Mixture")(
+    lambda: normal(X @ slopes() + pm.Normal("eps", shape=N))
+)
 
 
 @refused("a label of each row, summed", "'y'", "'outlier' has 60 entries", "pm.Mixture")
@@ -317,19 +275,13 @@ def _():
     pm.Potential("y", pm.logp(pm.Normal.dist(X @ slopes(), sd), REAL).sum())
 
 
-@refused("effects of each row, reshaped", "'y'", "'u' has 120 entries")
-def _():
-    pm.Normal("y", pm.Normal("u", shape=2 * N).reshape((N, 2))[:, 0], 1.0, observed=REAL)
-
-
-@refused("effects of each row, filled in", "'y'", "'u' has 60 entries")
-def _():
-    pm.Normal("y", pt.alloc(pm.Normal("u", shape=N), N), 1.0, observed=REAL)
-
-
-@refused("effects of the first rows", "'y'", "'u' has 63 entries")
-def _():
-    pm.Normal("y", pm.Normal("u", shape=N + 3)[:N], 1.0, observed=REAL)
+refused("effects of each row, reshaped", "'y'", "'u' has 120 entries")(
+    lambda: normal(pm.Normal("u", shape=2 * N).reshape((N, 2))[:, 0])
+)
+refused("effects of each row, filled in", "'y'", "'u' has 60 entries")(
+    lambda: normal(pt.alloc(pm.Normal("u", shape=N), N))
+)
+refused("effects of the first rows", "'y'", "'u' has 63 entries")(lambda: normal(pm.Normal("u", shape=N + 3)[:N]))
 
 
 @refused("rows drawn by the model", "'y'", "pm.Minibatch", "draws its own batches")
@@ -340,86 +292,60 @@ def _():
         pm.Normal("y", covariates @ slopes(), 1.0, observed=outcome)
 
 
-@refused("marginal Gaussian process", "'y'", "over all rows", "PartialPosteriorPaths")
-def _():
-    process = pm.gp.Marginal(cov_func=pm.gp.cov.ExpQuad(3, ls=pm.HalfNormal("length")))
-    process.marginal_likelihood("y", X=X, y=REAL, sigma=1.0)
-
-
-@refused("latent Gaussian process", "'y'", "rows", "PartialPosteriorPaths")
-def _():
-    process = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(3, ls=pm.HalfNormal("length")))
-    pm.Normal("y", process.prior("f", X=X), 1.0, observed=REAL)
+refused("marginal Gaussian process", "'y'", "over all rows", "PartialPosteriorPaths")(
+    lambda: pm.gp.Marginal(cov_func=smooth(3)).marginal_likelihood("y", X=X, y=REAL, sigma=1.0)
+)
+refused("latent Gaussian process", "'y'", "rows", "PartialPosteriorPaths")(
+    lambda: normal(pm.gp.Latent(cov_func=smooth(3)).prior("f", X=X))
+)
 
 
 @refused("a column mean in the graph", "'y'", "statistic over rows", "outside the model")
 def _():
     data = pm.Data("X", X)
-    pm.Normal("y", (data - data.mean(0)) @ slopes(), 1.0, observed=REAL)
+    normal((data - data.mean(0)) @ slopes())
 
 
 @refused("the number of rows as a number", "'y'", "number of rows enters")
 def _():
     data = pm.Data("X", X)
-    pm.Normal("y", data @ slopes() * data.shape[0], 1.0, observed=REAL)
+    normal(data @ slopes() * data.shape[0])
 
 
-@refused("a softmax over rows", "'y'", "normalised against each other")
-def _():
-    pm.Normal("y", pt.special.softmax(pt.as_tensor(REAL) * pm.Normal("b")), 1.0, observed=REAL)
-
-
-@refused("an op that is not known", "'y'", "not known", "Unique")
-def _():
-    pm.Normal("y", pt.unique(pt.as_tensor(REAL) * pm.Normal("b")), 1.0, observed=REAL)
-
-
-@refused("a CustomDist that sums", "'y'", "summed over the rows")
-def _():
-    pm.CustomDist("y", X @ slopes(), logp=lambda value, mu: -pt.abs(value - mu).sum(), observed=REAL)
-
-
-@refused("nothing observed", "no observed variable", "NUTS")
-def _():
-    pm.Normal("mu")
-
-
-@refused("one observation", "no row axis", "NUTS")
-def _():
-    pm.Binomial("y", 100, pm.Beta("p", 1, 1), observed=30)
-
-
-@refused("rows already subsampled", "'y'", "total_size", "all rows")
-def _():
-    pm.Normal("y", pm.Normal("mu"), 1.0, observed=REAL, total_size=10 * N)
-
-
-@refused("a value for each row of a mask", "'y'", "a value of its own", "pt.switch")
-def _():
-    mask = X[:, 0] > 0
-    pm.Normal("y", pt.set_subtensor((X @ slopes())[mask], pm.Normal("b") * X[mask, 1]), 1.0, observed=REAL)
-
-
-@refused("one entry a row, some of them set", "'y'", "'u' has 60 entries")
-def _():
-    pm.Normal("y", pt.set_subtensor(pm.Normal("u", shape=N)[X[:, 0] > 0], 0.0), 1.0, observed=REAL)
-
-
-@refused("rows raised more than once", "'y'", "rows are set or raised")
-def _():
-    pm.Normal("y", pt.inc_subtensor((X @ slopes())[np.array([3, 3])], pm.Normal("b")), 1.0, observed=REAL)
+refused("a softmax over rows", "'y'", "normalised against each other")(
+    lambda: normal(pt.special.softmax(pt.as_tensor(REAL) * pm.Normal("b")))
+)
+refused("an op that is not known", "'y'", "not known", "Unique")(
+    lambda: normal(pt.unique(pt.as_tensor(REAL) * pm.Normal("b")))
+)
+refused("a CustomDist that sums", "'y'", "summed over the rows")(
+    lambda: pm.CustomDist("y", X @ slopes(), logp=lambda value, mu: -pt.abs(value - mu).sum(), observed=REAL)
+)
+refused("nothing observed", "no observed variable", "NUTS")(lambda: pm.Normal("mu"))
+refused("one observation", "no row axis", "NUTS")(lambda: pm.Binomial("y", 100, pm.Beta("p", 1, 1), observed=30))
+refused("rows already subsampled", "'y'", "total_size", "all rows")(
+    lambda: pm.Normal("y", pm.Normal("mu"), 1.0, observed=REAL, total_size=10 * N)
+)
+refused("a value for each row of a mask", "'y'", "a value of its own", "pt.switch")(
+    lambda: normal(pt.set_subtensor((X @ slopes())[HIGH], pm.Normal("b") * X[HIGH, 1]))
+)
+refused("one entry a row, some of them set", "'y'", "'u' has 60 entries")(
+    lambda: normal(pt.set_subtensor(pm.Normal("u", shape=N)[HIGH], 0.0))
+)
+refused("rows raised more than once", "'y'", "rows are set or raised")(
+    lambda: normal(pt.inc_subtensor((X @ slopes())[np.array([3, 3])], pm.Normal("b")))
+)
 
 
 @refused("a mask made of all rows", "'y'", "statistic over rows")
 def _():
     eta = X @ slopes()
-    pm.Normal("y", pt.set_subtensor(eta[eta > eta.mean()], pm.Normal("b")), 1.0, observed=REAL)
+    normal(pt.set_subtensor(eta[eta > eta.mean()], pm.Normal("b")))
 
 
-@refused("rows in another order set by a mask", "'y'", "lag")
-def _():
-    eta = X @ slopes()
-    pm.Normal("y", pt.set_subtensor(eta[::-1][X[:, 0] > 0], pm.Normal("b")), 1.0, observed=REAL)
+refused("rows in another order set by a mask", "'y'", "lag")(
+    lambda: normal(pt.set_subtensor((X @ slopes())[::-1][HIGH], pm.Normal("b")))
+)
 
 
 @refused("a CustomDist that centres data that it was not given", "'y'", "statistic over rows")
@@ -430,23 +356,22 @@ def _():
     pm.CustomDist("y", slopes(), logp=logp, observed=REAL)
 
 
-@refused("a CustomDist that is one draw of all rows", "'y'", "X @ beta", "signature")
-def _():
-    def logp(value, beta, data):
-        return -pt.abs(value - pt.dot(data, beta))
-
-    pm.CustomDist("y", slopes(), X, logp=logp, signature="(k),(n,k)->(n)", observed=REAL)
-
-
-@refused("total_size of other rows than there are", "'y'", "total_size", "all rows")
-def _():
-    pm.Normal("y", X @ slopes(), 1.0, observed=REAL, total_size=N - 1)
-
-
-@refused("ranks among the rows by searchsorted", "'y'", "ranked among")
-def _():
-    rank = pt.searchsorted(np.sort(REAL), pm.Data("x", X[:, 0]))
-    pm.Normal("y", pm.Normal("slope") * rank, 1.0, observed=REAL)
+refused("a CustomDist that is one draw of all rows", "'y'", "X @ beta", "signature")(
+    lambda: pm.CustomDist(
+        "y",
+        slopes(),
+        X,
+        logp=lambda value, beta, data: -pt.abs(value - pt.dot(data, beta)),
+        signature="(k),(n,k)->(n)",
+        observed=REAL,
+    )
+)
+refused("total_size of other rows than there are", "'y'", "total_size", "all rows")(
+    lambda: pm.Normal("y", X @ slopes(), 1.0, observed=REAL, total_size=N - 1)
+)
+refused("ranks among the rows by searchsorted", "'y'", "ranked among")(
+    lambda: normal(pm.Normal("slope") * pt.searchsorted(np.sort(REAL), pm.Data("x", X[:, 0])))
+)
 
 
 @refused("a scan that carries a state", "'y'", "carries a state")
@@ -457,23 +382,19 @@ def _():
         pt.constant(0.0, dtype="float64"),
         [pm.Normal("rho")],
     )
-    pm.Normal("y", states[0] if isinstance(states, tuple) else states, 1.0, observed=REAL)
+    normal(states[0] if isinstance(states, tuple) else states)
 
 
 @refused("a scan whose steps read all rows", "'y'", "statistic over rows")
 def _():
     data = pm.Data("x", REAL)
     mu = pytensor.map(lambda x, every, b: b * (x - every.mean()), [data], [data, pm.Normal("b")])
-    pm.Normal("y", mu[0] if isinstance(mu, tuple) else mu, 1.0, observed=REAL)
+    normal(mu[0] if isinstance(mu, tuple) else mu)
 
 
-@refused("a reshape that mixes rows", "'y'", "reshape")
-def _():
-    pm.Normal(
-        "y", (X[:, :2] @ pm.Normal("beta", shape=2))[:, None].reshape((2, N // 2)).T.reshape((N,)), 1.0, observed=REAL
-    )
-
-
-@refused("parameters repeated for the rows", "'y'", "shape (60,) computed from 'u'", "is written u[g]")
-def _():
-    pm.Normal("y", pt.repeat(pm.Normal("u", shape=2), N // 2), 1.0, observed=REAL)
+refused("a reshape that mixes rows", "'y'", "reshape")(
+    lambda: normal((X[:, :2] @ pm.Normal("beta", shape=2))[:, None].reshape((2, N // 2)).T.reshape((N,)))
+)
+refused("parameters repeated for the rows", "'y'", "shape (60,) computed from 'u'", "is written u[g]")(
+    lambda: normal(pt.repeat(pm.Normal("u", shape=2), N // 2))
+)
