@@ -67,101 +67,99 @@ GROUP, OTHER = _rng.integers(0, 12, 200), _rng.integers(0, 33, 200)
 EVENTS = _rng.poisson(np.exp(0.3 + 0.5 * _rng.normal(size=12)[GROUP]))
 
 
+def modelled(define: Callable[[], None]) -> Callable[[], pm.Model]:
+    """Let a function that adds variables build a model of them."""
+
+    def build():
+        with pm.Model() as model:
+            define()
+        return model
+
+    return build
+
+
+@modelled
 def logistic():
-    with pm.Model() as model:
-        beta = pm.Normal("beta", 0, 2, shape=2)
-        pm.Bernoulli("y", logit_p=pm.math.dot(X[:, :2], beta), observed=LABELS)
-    return model
+    beta = pm.Normal("beta", 0, 2, shape=2)
+    pm.Bernoulli("y", logit_p=pm.math.dot(X[:, :2], beta), observed=LABELS)
 
 
+@modelled
 def normal_mean():
-    with pm.Model() as model:
-        pm.Normal("y", pm.Normal("mu", 0, 1), 1, observed=RESPONSE)
-    return model
+    pm.Normal("y", pm.Normal("mu", 0, 1), 1, observed=RESPONSE)
 
 
+@modelled
 def replaceable():
-    with pm.Model() as model:
-        table, labels = pm.Data("table", X[:, :2]), pm.Data("labels", LABELS)
-        pm.Bernoulli("y", logit_p=pm.math.dot(table, pm.Normal("beta", 0, 2, shape=2)), observed=labels)
-    return model
+    table, labels = pm.Data("table", X[:, :2]), pm.Data("labels", LABELS)
+    pm.Bernoulli("y", logit_p=pm.math.dot(table, pm.Normal("beta", 0, 2, shape=2)), observed=labels)
 
 
+@modelled
 def with_scale():
-    with pm.Model() as model:
-        mu, sigma = pm.Normal("mu", 0, 1), pm.HalfNormal("sigma", 1)
-        pm.StudentT("y", nu=5, mu=mu, sigma=sigma, observed=RESPONSE)
-    return model
+    mu, sigma = pm.Normal("mu", 0, 1), pm.HalfNormal("sigma", 1)
+    pm.StudentT("y", nu=5, mu=mu, sigma=sigma, observed=RESPONSE)
 
 
+@modelled
 def orthonormal():
-    with pm.Model() as model:
-        W = pma.UniformStiefel("W", shape=(2, 2))
-        pm.Potential("y", -pt.log(pt.cosh(pm.math.dot(SIGNALS, W.T))).sum(axis=1))
-    return model
+    W = pma.UniformStiefel("W", shape=(2, 2))
+    pm.Potential("y", -pt.log(pt.cosh(pm.math.dot(SIGNALS, W.T))).sum(axis=1))
 
 
+@modelled
 def selection():
-    with pm.Model() as model:
-        gamma, beta = pm.Bernoulli("gamma", 0.4, shape=3), pm.Normal("beta", 0, 0.7, shape=3)
-        pm.Normal("y", pm.math.dot(X, gamma * beta), 1, observed=RESPONSE)
-    return model
+    gamma, beta = pm.Bernoulli("gamma", 0.4, shape=3), pm.Normal("beta", 0, 0.7, shape=3)
+    pm.Normal("y", pm.math.dot(X, gamma * beta), 1, observed=RESPONSE)
 
 
+@modelled
 def selection_logistic():
-    with pm.Model() as model:
-        gamma, beta = pm.Bernoulli("gamma", 0.4, shape=3), pm.Normal("beta", 0, 0.7, shape=3)
-        labels = (RESPONSE > 0).astype(int)
-        pm.Bernoulli("y", logit_p=pm.math.dot(X, gamma * beta), observed=labels)
-    return model
+    gamma, beta = pm.Bernoulli("gamma", 0.4, shape=3), pm.Normal("beta", 0, 0.7, shape=3)
+    labels = (RESPONSE > 0).astype(int)
+    pm.Bernoulli("y", logit_p=pm.math.dot(X, gamma * beta), observed=labels)
 
 
+@modelled
 def discrete():
-    with pm.Model() as model:
-        pm.Poisson("y", 0.5 + pm.DiscreteUniform("k", 0, 9), observed=COUNTS)
-    return model
+    pm.Poisson("y", 0.5 + pm.DiscreteUniform("k", 0, 9), observed=COUNTS)
 
 
+@modelled
 def binary_field():
-    with pm.Model() as model:
-        x = pm.Bernoulli("x", 0.5, shape=8)
-        table, pairs = pm.Data("factors", TABLES), pm.Data("pairs", PAIRS)
-        pm.Potential("log_psi", table[pt.arange(table.shape[0]), x[pairs[:, 0]], x[pairs[:, 1]]])
-    return model
+    x = pm.Bernoulli("x", 0.5, shape=8)
+    table, pairs = pm.Data("factors", TABLES), pm.Data("pairs", PAIRS)
+    pm.Potential("log_psi", table[pt.arange(table.shape[0]), x[pairs[:, 0]], x[pairs[:, 1]]])
 
 
+@modelled
 def categorical_field():
-    with pm.Model() as model:
-        x = pm.Categorical("x", np.ones(3) / 3, shape=8)
-        pairs = pm.Data("pairs", PAIRS)
-        pm.Potential("log_psi", 0.4 * pt.eq(x[pairs[:, 0]], x[pairs[:, 1]]))
-    return model
+    x = pm.Categorical("x", np.ones(3) / 3, shape=8)
+    pairs = pm.Data("pairs", PAIRS)
+    pm.Potential("log_psi", 0.4 * pt.eq(x[pairs[:, 0]], x[pairs[:, 1]]))
 
 
+@modelled
 def grouped_logistic():
-    with pm.Model() as model:
-        slope, scale = pm.Normal("slope", 0, 2), pm.HalfNormal("scale", 1)
-        effect = pm.Normal("effect", pm.Normal("mean", 0, 1), scale, shape=12)
-        pm.Bernoulli("y", logit_p=slope * X[:, 0] + effect[GROUP], observed=LABELS)
-    return model
+    slope, scale = pm.Normal("slope", 0, 2), pm.HalfNormal("scale", 1)
+    effect = pm.Normal("effect", pm.Normal("mean", 0, 1), scale, shape=12)
+    pm.Bernoulli("y", logit_p=slope * X[:, 0] + effect[GROUP], observed=LABELS)
 
 
+@modelled
 def grouped_not_centred():
-    with pm.Model() as model:
-        mean, scale = pm.Normal("mean", 0, 1), pm.HalfNormal("scale", 1)
-        z = pm.Normal("z", 0, 1, shape=(12, 2))
-        rate = mean + scale * z[GROUP, 0] + 0.3 * z[GROUP, 1] * X[:, 0]
-        pm.Poisson("y", pm.math.exp(rate), observed=EVENTS)
-    return model
+    mean, scale = pm.Normal("mean", 0, 1), pm.HalfNormal("scale", 1)
+    z = pm.Normal("z", 0, 1, shape=(12, 2))
+    rate = mean + scale * z[GROUP, 0] + 0.3 * z[GROUP, 1] * X[:, 0]
+    pm.Poisson("y", pm.math.exp(rate), observed=EVENTS)
 
 
+@modelled
 def crossed():
-    with pm.Model() as model:
-        intercept, scales = pm.Normal("intercept", 0, 1), pm.HalfNormal("scales", 1, shape=2)
-        first, second = pm.Normal("first", 0, scales[0], shape=33), pm.ZeroSumNormal("second", scales[1], shape=12)
-        error = pm.HalfNormal("error", 1)
-        pm.Normal("y", intercept + first[OTHER] + second[GROUP], error, observed=RESPONSE)
-    return model
+    intercept, scales = pm.Normal("intercept", 0, 1), pm.HalfNormal("scales", 1, shape=2)
+    first, second = pm.Normal("first", 0, scales[0], shape=33), pm.ZeroSumNormal("second", scales[1], shape=12)
+    error = pm.HalfNormal("error", 1)
+    pm.Normal("y", intercept + first[OTHER] + second[GROUP], error, observed=RESPONSE)
 
 
 # The parts
@@ -410,46 +408,21 @@ EVERYTHING = _everything()
 
 #: Each part at least once, and parts that share compiled code where that is possible.
 CHOSEN = [
-    "ApproxMH RandomWalk none default",
-    "ApproxMH(alpha) RandomWalk none default",
-    "ApproxMH(auto) AdaptiveMetropolis none default",
-    "ApproxMH default auto default",
-    "ApproxMH CrankNicolson(df) auto default",
-    "MHSubLhd RandomWalk none default",
-    "MHSubLhd(scan) RandomWalk none default",
-    "MHSubLhd(function) RandomWalk none default",
-    "MHSubLhd default Taylor(2) default",
-    "MinibatchBarker RandomWalk(cov) none default",
-    "MinibatchBarker(paper) RandomWalk none default",
-    "MinibatchBarker SurrogateHMC(adapt) auto default",
-    "PenaltyMH CrankNicolson Taylor(1) Weighted",
-    "PenaltyMH SurrogateHMC auto Uniform",
-    "PenaltyMH Langevin Taylor(2) default",
-    "PenaltyMH SurrogateHMC none default",
-    "MinibatchMH RandomWalk none Uniform",
-    "ExactMH RandomWalk none default",
-    "ExactMH RandomWalk none Weighted",
-    "ExactMH(ExactBarker) Langevin none default",
-    "ExactMH StiefelWalk auto default",
-    "PenaltyMH ReversibleJump auto default",
-    "MinibatchBarker ReversibleJump none default",
-    "temperature 2",
-    "Annealing",
-    "TemperatureDrop",
-    "MHSS",
-    "SGLD",
-    "Gibbs binary",
-    "Gibbs categorical",
-    "discrete",
-    "others, proxy",
-    "set_data, proxy",
-    "reliability, no proxy",
-    "reliability, proxy",
-    "trial and design",
-    "groups",
-    "groups, not centred",
-    "groups, crossed",
-]
+    "ApproxMH RandomWalk none default", "ApproxMH(alpha) RandomWalk none default",
+    "ApproxMH(auto) AdaptiveMetropolis none default", "ApproxMH default auto default",
+    "ApproxMH CrankNicolson(df) auto default", "MHSubLhd RandomWalk none default",
+    "MHSubLhd(scan) RandomWalk none default", "MHSubLhd(function) RandomWalk none default",
+    "MHSubLhd default Taylor(2) default", "MinibatchBarker RandomWalk(cov) none default",
+    "MinibatchBarker(paper) RandomWalk none default", "MinibatchBarker SurrogateHMC(adapt) auto default",
+    "PenaltyMH CrankNicolson Taylor(1) Weighted", "PenaltyMH SurrogateHMC auto Uniform",
+    "PenaltyMH Langevin Taylor(2) default", "PenaltyMH SurrogateHMC none default",
+    "MinibatchMH RandomWalk none Uniform", "ExactMH RandomWalk none default", "ExactMH RandomWalk none Weighted",
+    "ExactMH(ExactBarker) Langevin none default", "ExactMH StiefelWalk auto default",
+    "PenaltyMH ReversibleJump auto default", "MinibatchBarker ReversibleJump none default", "temperature 2",
+    "Annealing", "TemperatureDrop", "MHSS", "SGLD", "Gibbs binary", "Gibbs categorical", "discrete", "others, proxy",
+    "set_data, proxy", "reliability, no proxy", "reliability, proxy", "trial and design", "groups",
+    "groups, not centred", "groups, crossed",
+]  # fmt: skip
 
 
 # What is remembered, and how it is compared

@@ -17,14 +17,13 @@ STORED = golden.read(golden.STORED)
 RENEW = "If the draws were meant to change, run `make golden` under both versions of PyMC and say so in the changelog."
 
 
-def _case(name):
-    """Models of groups compile for minutes; one of them is enough on the oldest PyMC."""
-    several = name.startswith("groups") and name != "groups, not centred"
-    return pytest.param(name, marks=pytest.mark.skipif(several and golden.MAJOR < 6, reason="run on PyMC 6 only"))
+#: Models of groups compile for minutes: the moves of "groups" are those of "groups, crossed", and `golden.py check` has
+#: both; one of them is enough on the oldest PyMC.
+LEFT_OUT = {"groups"} if golden.MAJOR >= 6 else {"groups", "groups, crossed"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [_case(name) for name in golden.CHOSEN])
+@pytest.mark.parametrize("name", [name for name in golden.CHOSEN if name not in LEFT_OUT])
 def test_draws_and_statistics_are_those_of_before(name):
     found = golden.stored_form(golden.EVERYTHING[name].run(), in_full=True)
     assert golden.differences(found, STORED[name], golden.allowed_for(name)) == [], RENEW
@@ -54,12 +53,6 @@ def test_most_runs_move_and_decide_before_all_rows_are_read():
 ONE = STORED.get("ApproxMH RandomWalk none default", {})
 
 
-def planted(change):
-    entry = copy.deepcopy(ONE)
-    change(entry)
-    return golden.differences(entry, ONE)
-
-
 def _move_a_draw(entry):
     entry["posterior/beta"]["values"][7] *= 1 + 1e-5
 
@@ -76,24 +69,19 @@ def _lose_a_number(entry):
     entry["sample_stats/log_ratio"]["values"][0] = "nan"
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        _move_a_draw,
-        _read_a_row_more,
-        _drop_a_statistic,
-        _lose_a_number,
-    ],
-)
+def _round_differently(entry):
+    entry["posterior/beta"]["values"] = [v * (1 + 1e-8) for v in entry["posterior/beta"]["values"]]
+
+
+CHANGES = [_move_a_draw, _read_a_row_more, _drop_a_statistic, _lose_a_number, _round_differently]
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_a_planted_change_of_the_record_is_seen(change):
-    assert len(planted(change)) == 1
-
-
-def test_rounding_is_not_taken_for_a_change():
-    def round_differently(entry):
-        entry["posterior/beta"]["values"] = [v * (1 + 1e-8) for v in entry["posterior/beta"]["values"]]
-
-    assert planted(round_differently) == []
+    """And rounding is not taken for one."""
+    entry = copy.deepcopy(ONE)
+    change(entry)
+    assert len(golden.differences(entry, ONE)) == (change is not _round_differently)
 
 
 def test_an_allowed_step_that_becomes_refused_is_seen():
