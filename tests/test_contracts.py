@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import FrozenInstanceError, dataclass, field, fields, is_dataclass
 from typing import Any
 
+import golden
 import numpy as np
-import pymc as pm
 import pytest
 
 import pymc_austerity as pma
@@ -88,7 +88,7 @@ PROPOSALS = {
     "CrankNicolson": Case({}, {"rho": (1, -0.1, NAN, "small"), "degrees_of_freedom": (0, -1, NAN, INF)}),
     "StiefelWalk": Case({}, {"scale": (0, NAN, INF), "target_accept": RATES}),
     "ReversibleJump": Case(
-        {"coefficients": "beta", "indicators": "included"},
+        {"coefficients": "beta", "indicators": "gamma"},
         {
             "coefficients": (),  # known only with the model: tests/proposals/jumps
             "indicators": (),
@@ -125,22 +125,16 @@ def test_every_part_has_a_case_here():
     assert set(ALL_PROPOSALS) == set(PROPOSALS)
 
 
-EVERY = [(ALL_TESTS[name], case) for name, case in TESTS.items() if name in ALL_TESTS]
-EVERY += [(ALL_PROPOSALS[name], case) for name, case in PROPOSALS.items() if name in ALL_PROPOSALS]
+EVERY = {name: (cls, {**TESTS, **PROPOSALS}.get(name)) for name, cls in (ALL_TESTS | ALL_PROPOSALS).items()}
 
 
-@pytest.mark.parametrize(("cls", "case"), EVERY, ids=lambda x: getattr(x, "__name__", ""))
-def test_a_part_is_frozen_and_picklable(cls, case):
+@pytest.mark.parametrize(("cls", "case"), EVERY.values(), ids=EVERY)
+def test_a_part_is_frozen_picklable_and_names_wrong_arguments(cls, case):
     part = cls(**case.arguments)
     with pytest.raises(FrozenInstanceError):
         part.anything = 1
     copy = pickle.loads(pickle.dumps(part))
-    assert type(copy) is cls
-    assert repr(copy) == repr(part)
-
-
-@pytest.mark.parametrize(("cls", "case"), EVERY, ids=lambda x: getattr(x, "__name__", ""))
-def test_every_wrong_argument_is_named(cls, case):
+    assert (type(copy), repr(copy)) == (cls, repr(part))
     names = {f.name for f in fields(cls)}
     assert names == set(case.wrong)
     for name, values in case.wrong.items():
@@ -212,43 +206,14 @@ def test_weighted_rows_are_taken_or_refused_with_the_reason(part):
             part.with_replacement()
 
 
-# One model for each kind of variable that proposals move.
-
-
-def logistic():
-    rng = np.random.default_rng(11)
-    X = rng.normal(size=(N, 2))
-    with pm.Model() as model:
-        beta = pm.Normal("beta", 0, 1, shape=2)
-        pm.Bernoulli("y", logit_p=X @ beta, observed=rng.random(N) < 1 / (1 + np.exp(-X[:, 0])))
-    return model
-
-
-def orthonormal():
-    rng = np.random.default_rng(12)
-    with pm.Model() as model:
-        W = pma.UniformStiefel("W", shape=(2, 2))
-        pm.Normal("y", W @ np.array([1.0, 2.0]), 1, observed=rng.normal(size=(N, 2)) + [1.0, 2.0])
-    return model
-
-
-def selection():
-    rng = np.random.default_rng(13)
-    X = rng.normal(size=(N, 2))
-    with pm.Model() as model:
-        included = pm.Bernoulli("included", 0.5, shape=2)
-        beta = pm.Normal("beta", 0, 1, shape=2)
-        pm.Normal("y", X @ (included * beta), 1, observed=X[:, 0] + rng.normal(size=N))
-    return model
-
-
-MODELS = {"StiefelWalk": orthonormal, "ReversibleJump": selection}
+def model_for(proposal):
+    return golden.MODELS.get(proposal, golden.logistic)()
 
 
 @pytest.fixture(scope="module", params=[name for name in PROPOSALS if name in ALL_PROPOSALS])
 def step(request):
     proposal = ALL_PROPOSALS[request.param](**PROPOSALS[request.param].arguments)
-    with MODELS.get(request.param, logistic)():
+    with model_for(request.param):
         return pma.PenaltyMH(proposal=proposal, proxy="auto" if proposal.needs_proxy else None)
 
 
@@ -266,9 +231,8 @@ def tuned_chain(decider, seed, transitions=400):
 def test_a_proposal_keeps_to_the_one_signature(step):
     decider = step.decider
     chain, theta = tuned_chain(decider, 21)
-    before = theta.copy()
-    proposed = decider.move.propose(np.random.default_rng(5), theta, chain.state, decider.surroundings(np.empty(0)))
-    again = decider.move.propose(np.random.default_rng(5), theta, chain.state, decider.surroundings(np.empty(0)))
+    before, around = theta.copy(), decider.surroundings(np.empty(0))
+    proposed, again = (decider.move.propose(np.random.default_rng(5), theta, chain.state, around) for _ in range(2))
     assert [type(part) for part in proposed[1:]] == [float, int]
     assert (proposed[2] > 0) == decider.move.reads_rows
     assert np.array_equal(theta, before)  # what is proposed from stays as it is
@@ -301,10 +265,11 @@ def test_what_a_proposal_had_tuned_is_recorded_and_restored(step):
 def test_what_is_read_leaves_the_noise_and_the_proposals_alone(step):
     """The same noise and the same proposal, whether a decision reads one look or all rows."""
     decider, states = step.decider, []
-    for sizes in ((50, N), (N,)):
+    n = decider.n_table
+    for sizes in ((50, n), (n,)):
         chain = Chain(decider, np.random.default_rng(23))
         theta = decider.parts.theta0 if chain.start is None else chain.start
-        looks = decider.test.looks(N)._replace(sizes=np.array(sizes))
+        looks = decider.test.looks(n)._replace(sizes=np.array(sizes))
         chain.transition(theta, decider.parts.others0, 1.0, looks)
         states.append([rng.bit_generator.state["state"] for rng in (chain.rng_propose, chain.rng_decide)])
     assert states[0] == states[1]
@@ -313,7 +278,7 @@ def test_what_is_read_leaves_the_noise_and_the_proposals_alone(step):
 def test_a_proposal_that_needs_a_proxy_or_can_have_none_says_so():
     for name, cls in ALL_PROPOSALS.items():
         proposal = cls(**PROPOSALS[name].arguments)
-        with MODELS.get(name, logistic)():
+        with model_for(name):
             if proposal.needs_proxy:
                 with pytest.raises(ValueError, match="proxy=None excludes it"):
                     pma.PenaltyMH(proposal=proposal, proxy=None)
