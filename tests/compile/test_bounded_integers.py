@@ -11,22 +11,24 @@ from pymc_austerity.compile.bounded_integers import integer_below
 LIMITS = (1, 2, 3, 10, 1_000, 2**31 + 1, 2**32 - 1, 2**32, 2**32 + 1, 3 * 2**40 + 1)
 
 
-@njit
-def _below(rng, limits, numbers):
-    for k in range(limits.size):
-        numbers[k] = integer_below(rng, limits[k])
+def drawing(below):
+    @njit
+    def draw(rng, limits, numbers):
+        for k in range(limits.size):
+            numbers[k] = below(rng, limits[k])
+
+    return draw
 
 
 @njit
-def _modulo(rng, limits, numbers):
+def _modulo(rng, limit):
     """Planted mistake: what is left of a division, which is as uniform to the eye."""
-    for k in range(limits.size):
-        numbers[k] = integer_below(rng, 2**32) % limits[k]
+    return integer_below(rng, 2**32) % limit
 
 
-def _drawn(draw, generator, limits):
+def _drawn(below, generator, limits):
     rng, numbers = np.random.Generator(generator(7)), np.empty(limits.size, np.int64)
-    draw(rng, limits, numbers)
+    drawing(below)(rng, limits, numbers)
     return numbers.tolist(), rng.bit_generator.state
 
 
@@ -43,7 +45,7 @@ def limits():
 
 @pytest.mark.parametrize("generator", [np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.SFC64])
 def test_numbers_and_generator_are_those_of_numpy(generator, limits):
-    np.testing.assert_equal(_drawn(_below, generator, limits), _by_numpy(generator, limits))
+    np.testing.assert_equal(_drawn(integer_below, generator, limits), _by_numpy(generator, limits))
 
 
 def test_a_division_is_told_from_it(limits):
@@ -58,11 +60,5 @@ def test_numbers_are_drawn_directly():
 
 def test_without_numbas_parts_it_asks_numba(limits, monkeypatch):
     monkeypatch.setattr(bounded_integers, "_DIRECTLY", False)
-    below = njit(bounded_integers.integer_below.py_func)
-
-    @njit
-    def ask(rng, limits, numbers):
-        for k in range(limits.size):
-            numbers[k] = below(rng, limits[k])
-
-    np.testing.assert_equal(_drawn(ask, np.random.PCG64, limits), _by_numpy(np.random.PCG64, limits))
+    below = njit(integer_below.py_func)
+    np.testing.assert_equal(_drawn(below, np.random.PCG64, limits), _by_numpy(np.random.PCG64, limits))

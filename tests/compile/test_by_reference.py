@@ -45,8 +45,13 @@ def write(of):
     return of.inner.values
 
 
-def test_fields_are_those_of_the_tuple():
-    assert read(by_reference(outer())) == read(outer()) == 2 + 6 + 17.5
+def test_a_reference_has_the_fields_and_the_type_of_its_tuple():
+    referred = by_reference(outer())
+    assert read(referred) == read(outer()) == 2 + 6 + 17.5
+    assert typeof(by_reference(outer())) == typeof(referred) != typeof(by_reference(outer()._replace(count=7.0)))
+    assert by_reference(referred) is referred
+    same = njit(lambda of: by_reference(by_reference(of)).number)
+    assert same(referred) == same(outer()) == 2.5
 
 
 def test_arrays_are_shared_and_outlive_the_tuple():
@@ -56,18 +61,6 @@ def test_arrays_are_shared_and_outlive_the_tuple():
     assert values[0] == -10.0
     del given, values
     assert write(referred)[0] == -10.0
-
-
-def test_a_reference_stays_as_it_is():
-    referred = by_reference(outer())
-    assert by_reference(referred) is referred
-    same = njit(lambda of: by_reference(by_reference(of)).number)
-    assert same(referred) == same(outer()) == 2.5
-
-
-def test_two_tuples_of_one_type_are_of_one_type():
-    assert typeof(by_reference(outer())) == typeof(by_reference(outer()))
-    assert typeof(by_reference(outer())) != typeof(by_reference(outer()._replace(count=7.0)))
 
 
 @pytest.fixture
@@ -97,28 +90,28 @@ def caller(function):
     return njit(lambda x, of: function(x, of)[0] + function(x, of)[1])
 
 
+def given(first=1.0):
+    return np.array([first, 2.0]), by_reference(outer())
+
+
+def apart(k):
+    return compile_apart(scaled(k), *map(typeof, given()))
+
+
 def test_what_is_compiled_apart_returns_the_same(own):
-    given = np.array([1.0, 2.0]), by_reference(outer())
-    apart = compile_apart(scaled(3.0), *map(typeof, given))
-    assert caller(apart)(*given) == caller(scaled(3.0))(*given) == 11.5
-    assert caller(compile_apart(scaled(4.0), *map(typeof, given)))(*given) == 14.5
-    assert apart(*given) == (9.0, 2.5)
-
-
-def test_an_error_comes_through(own):
-    given = np.array([-1.0]), by_reference(outer())
+    assert caller(apart(3.0))(*given()) == caller(scaled(3.0))(*given()) == 11.5
+    assert caller(apart(4.0))(*given()) == 14.5
+    assert apart(3.0)(*given()) == (9.0, 2.5)
     with pytest.raises(ValueError, match="below zero"):
-        caller(compile_apart(scaled(3.0), *map(typeof, given)))(*given)
+        caller(apart(3.0))(*given(-1.0))
 
 
 def test_arguments_of_other_types_are_refused(own):
-    given = np.array([1.0]), by_reference(outer())
-    apart = caller(compile_apart(scaled(3.0), *map(typeof, given)))
-    for other in (np.ones((2, 2)), np.ones(4)[::2], np.ones(2, np.float32)):
+    array, referred = given()
+    others = np.ones((2, 2)), np.ones(4)[::2], np.ones(2, np.float32)
+    for wrong in (*((other, referred) for other in others), (array, outer())):
         with pytest.raises(TypingError, match="was compiled for"):
-            apart(other, given[1])
-    with pytest.raises(TypingError, match="was compiled for"):
-        apart(given[0], outer())
+            caller(apart(3.0))(*wrong)
 
 
 def test_without_a_key_it_is_compiled_in_its_callers():
@@ -127,11 +120,9 @@ def test_without_a_key_it_is_compiled_in_its_callers():
 
 
 def test_callers_find_it_when_their_code_was_kept(own):
-    given = np.array([1.0, 2.0]), by_reference(outer())
     for loads in (False, True):
-        apart = compile_apart(scaled(5.0), *map(typeof, given))
-        of_caller = cached(caller(apart))
-        assert of_caller(*given) == 17.5
+        of_caller = cached(caller(apart(5.0)))
+        assert of_caller(*given()) == 17.5
         assert bool(of_caller.stats.cache_hits) == loads
 
 
@@ -139,6 +130,4 @@ def test_it_works_as_a_c_function_too(own, monkeypatch):
     """Without numba's private name for where a function lies, see `by_address`."""
     monkeypatch.setattr(by_address, "address_of", None)
     monkeypatch.setattr(by_address, "call_at", by_address._call_checked)
-    given = np.array([1.0, 2.0]), by_reference(outer())
-    apart = compile_apart(scaled(7.0), *map(typeof, given))
-    assert caller(apart)(*given) == 23.5
+    assert caller(apart(7.0))(*given()) == 23.5
