@@ -20,21 +20,16 @@ def _as_columns(rows):
     return np.column_stack([a.reshape(len(a), -1).astype(float) for a in rows.values])
 
 
-def test_distinct_rows_come_with_their_counts(table):
+def test_distinct_rows_come_with_their_counts_and_from_where_they_first_occur(table):
     merged = merge_rows(table)
-    expected, counts = np.unique(_as_columns(table), axis=0, return_counts=True)
+    columns = _as_columns(table)
+    expected, counts = np.unique(columns, axis=0, return_counts=True)
     order = np.lexsort(_as_columns(merged).T[::-1])
     np.testing.assert_array_equal(_as_columns(merged)[order], expected)
     np.testing.assert_array_equal(merged.counts[order], counts)
     assert [a.dtype for a in merged.values] == [a.dtype for a in table.arrays]
     assert merged.n_table == len(table)
-
-
-def test_a_row_is_where_it_first_occurs_in_the_table(table):
-    merged = merge_rows(table)
-    for array, of_table in zip(merged.values, table.arrays):
-        np.testing.assert_array_equal(array, of_table[merged.first])
-    columns = _as_columns(table)
+    np.testing.assert_array_equal(_as_columns(merged), columns[merged.first])
     assert all(not (columns[:i] == columns[i]).all(axis=1).any() for i in merged.first)
 
 
@@ -44,21 +39,21 @@ def test_zeros_of_either_sign_are_two_rows():
     assert np.signbit(merged.arrays[0]).tolist() == [False, True, False]
 
 
-def test_mostly_distinct_rows_are_left():
-    assert merge_rows(Rows((np.repeat(np.arange(900), 2),))) is None
-    assert len(merge_rows(Rows((np.repeat(np.arange(600), 3),)))) == 600
+LARGE = np.random.default_rng(2).permutation(300_000)
+VALUES = {
+    "mostly distinct": (np.repeat(np.arange(900), 2), None),
+    "a third distinct": (np.repeat(np.arange(600), 3), 600),
+    "few rows": (np.arange(999) % 7, None),
+    "all the same": (np.zeros(5_000), None),
+    "large, of which some rows tell": (LARGE // 3 * 1.0, 100_000),
+    "large and distinct": (LARGE * 1.0, None),
+}
 
 
-def test_few_rows_and_rows_that_are_all_the_same_are_left():
-    assert merge_rows(Rows((np.arange(999) % 7,))) is None
-    assert merge_rows(Rows((np.zeros(5_000),))) is None
-
-
-@pytest.mark.parametrize(("repeats", "merged"), [(3, True), (1, False)])
-def test_of_a_large_table_some_rows_tell_whether_to_look_at_all(repeats, merged):
-    values = np.random.default_rng(2).permutation(np.arange(300_000) // repeats)
-    found = merge_rows(Rows((values.astype(float),)))
-    assert (found is not None) == merged
+@pytest.mark.parametrize(("values", "n_merged"), VALUES.values(), ids=VALUES)
+def test_rows_are_merged_where_it_pays(values, n_merged):
+    merged = merge_rows(Rows((values,)))
+    assert (None if merged is None else len(merged)) == n_merged
 
 
 def test_very_frequent_row_is_kept_in_parts():

@@ -54,26 +54,19 @@ def test_a_sum_has_the_rows_of_the_table(pooled, always):
     assert source.shares == 4
 
 
-def test_chains_beyond_the_shares_begin_anew():
-    """That is for whoever starts chains to refuse."""
-    assert np.array_equal(read(weighted(), 5, [(100,)])[0], read(weighted(), 1, [(100,)])[0])
-
-
-def test_a_chain_goes_on_where_it_stopped():
+def test_a_chain_goes_on_where_it_stopped_and_beyond_the_shares_anew():
+    """That there are more chains than shares is for whoever starts them to refuse."""
     source, drawn = weighted(), np.array([30])
     state = source.state(K, Share(2, drawn))
     assert source.draw(np.random.default_rng(0), state, 0, 3).tolist() == [530, 531, 532]
     assert source.left(state) == 220
+    assert np.array_equal(read(weighted(), 5, [(100,)])[0], read(weighted(), 1, [(100,)])[0])
 
 
-def test_fewer_slots_than_a_share_leave_fewer():
+def test_fewer_rows_on_which_code_is_tried_leave_fewer_or_draw_none():
     assert weighted().left(weighted().state(64)) == 64
-
-
-def test_fewer_rows_on_which_code_is_tried_draw_none():
     state = bounded().state(64)
-    assert state.total == 0
-    assert state.size.size == 64
+    assert (state.total, state.size.size) == (0, 64)
 
 
 def test_slots_stand_for_all_rows_where_a_test_is_judged():

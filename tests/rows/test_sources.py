@@ -4,7 +4,6 @@ from collections import Counter
 from itertools import permutations, product
 
 import numpy as np
-import pytest
 from evidence import LEVEL, multinomial_p
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,25 +58,21 @@ def _uniformity(draw):
 
 def test_every_row_pair_and_ordered_triple_is_equally_likely():
     assert min(_uniformity(Uniform().draw)) > LEVEL
-
-
-def test_a_biased_draw_is_caught():
     assert min(_uniformity(_draw_positions)) < LEVEL
 
 
-@pytest.mark.parametrize("n_rows", [1, 2, 3, 4, 5, 6])
-def test_restoring_leaves_the_identity(n_rows):
-    source = Uniform()
-    moved = 0
-    for n_drawn in range(n_rows + 1):
-        for offsets in product(*(range(n_rows - k) for k in range(n_drawn))):
-            order = source.state(n_rows)
-            for k, offset in enumerate(offsets):
-                order[[k, k + offset]] = order[[k + offset, k]]
-            moved += (order != np.arange(n_rows)).any()
-            source.restore(order, n_drawn)
-            assert (order == np.arange(n_rows)).all()
-    assert moved > 0 or n_rows == 1
+def test_restoring_leaves_the_identity():
+    source, moved = Uniform(), 0
+    for n_rows in range(1, 7):
+        for n_drawn in range(n_rows + 1):
+            for offsets in product(*(range(n_rows - k) for k in range(n_drawn))):
+                order = source.state(n_rows)
+                for k, offset in enumerate(offsets):
+                    order[[k, k + offset]] = order[[k + offset, k]]
+                moved += (order != np.arange(n_rows)).any()
+                source.restore(order, n_drawn)
+                assert (order == np.arange(n_rows)).all()
+    assert moved > 0
 
 
 class _CountingOrder:

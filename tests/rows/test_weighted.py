@@ -18,50 +18,33 @@ from pymc_austerity.steps.defaults import plan_proxy
 SIZES = np.array([0.0, 1.0, 2.0, 3.0, 10.0, 0.5, 0.5, 4.0])
 
 
-def frequencies(table, draws=200_000, seed=1):
-    return np.bincount(draw_weighted(np.random.default_rng(seed), table, 0, draws), minlength=len(table.keep))
-
-
 def test_rows_come_with_their_probability():
     table = row_table(SIZES, floor=0.2)
-    expected = 0.8 * SIZES / SIZES.sum() + 0.2 / 8
-    assert stats.chisquare(frequencies(table), 200_000 * expected).pvalue > 1e-4
+    drawn = np.bincount(draw_weighted(np.random.default_rng(1), table, 0, 200_000), minlength=len(SIZES))
+    assert stats.chisquare(drawn, 200_000 * (0.8 * SIZES / SIZES.sum() + 0.2 / 8)).pvalue > 1e-4
+    assert draw_weighted(np.random.default_rng(1), table, 5, 12).size == 7  # in a later batch
 
 
 ANY_SIZES = arrays(float, st.integers(1, 60), elements=st.floats(0, 1e6, allow_subnormal=False))
 
 
 @given(ANY_SIZES, st.floats(0.01, 1.0))
-def test_the_marginals_of_the_alias_table_are_the_probabilities(sizes, floor):
+def test_marginals_are_the_probabilities_and_a_row_counts_for_the_rest(sizes, floor):
     n, total = sizes.size, sizes.sum()
-    share = sizes / total if total > 0 else np.full(n, 1 / n)
-    probability = (1 - floor) * share + floor / n
+    probability = (1 - floor) * (sizes / total if total > 0 else np.full(n, 1 / n)) + floor / n
     keep, alias = alias_table(probability)
-    marginal = np.bincount(alias, weights=1 - keep, minlength=n) + keep
-    assert np.allclose(marginal / n, probability, rtol=1e-9, atol=1e-12)
+    marginal = (np.bincount(alias, weights=1 - keep, minlength=n) + keep) / n
+    assert np.allclose(marginal, probability, rtol=1e-9, atol=1e-12)
     assert not np.allclose(keep / n, probability) or np.allclose(keep, 1)  # without its aliases it would be seen
-
-
-@given(ANY_SIZES, st.floats(0.01, 1.0))
-def test_a_weighted_row_counts_for_what_it_is_drawn_too_often(sizes, floor):
     table = row_table(sizes, floor)
-    n = sizes.size
-    marginal = (np.bincount(table.alias, weights=1.0 - table.keep, minlength=n) + table.keep) / n
-    assert np.allclose(marginal * table.weight * n, 1, rtol=1e-4)  # float32
+    drawn = (np.bincount(table.alias, weights=1.0 - table.keep, minlength=n) + table.keep) / n
+    assert np.allclose(drawn * table.weight * n, 1, rtol=1e-4)  # float32
     assert (table.weight <= 1 / floor * (1 + 1e-5)).all()
 
 
-def test_a_later_batch_has_as_many_rows_as_were_asked_for():
-    numbers = draw_weighted(np.random.default_rng(1), row_table(SIZES, floor=0.2), 5, 12)
-    assert numbers.size == 7
-
-
-def test_sizes_are_weighed_in_any_unit():
+def test_sizes_are_weighed_in_any_unit_and_zeros_uniformly():
     table, small = row_table(SIZES, floor=0.2), row_table(1e-9 * SIZES, floor=0.2)
     np.testing.assert_allclose(small.weight, table.weight, rtol=1e-5)
-
-
-def test_sizes_of_zero_and_a_floor_of_one_draw_uniformly():
     for table in (row_table(np.zeros(5), floor=0.2), row_table(SIZES, Weighted(1.0).floor)):
         np.testing.assert_allclose(table.weight, 1.0)
     with pytest.raises(ValueError, match=r"must lie in \(0, 1\]"):
