@@ -57,17 +57,13 @@ def test_labels_become_the_codes_of_the_model(labels):
     assert arrays_of(of_numbers, block(g=np.array([10, 20, 30, 40])))[1].tolist() == [1, 2, 0, 3]
 
 
-MASKED = np.ma.masked_array(np.arange(4.0), [0, 0, 1, 0])
 BAD = {
     "not finite": ({"a": np.array([0, 1, 2, np.nan])}, r"part-7.parquet, row 103: column 'a', nan, is not finite"),
     "too large": ({"y": np.array([0, 1, 300, 1])}, r"row 102: column 'y', 300, does not fit into the int8 of 'y'"),
-    "masked": ({"a": MASKED}, r"row 102: column 'a' is missing"),
+    "masked": ({"a": np.ma.masked_array(np.arange(4.0), [0, 0, 1, 0])}, r"row 102: column 'a' is missing"),
     "no category": ({"g": pd.Categorical.from_codes([0, -1, 0, 0], ["NY"])}, r"row 101: column 'g' is missing"),
     "missing string": ({"g": pd.Series(["NY", "NY", None, "NY"])}, r"row 102: column 'g' is missing"),
-    "new label": (
-        {"g": np.array(["NY", "NY", "NY", "Rome"])},
-        r"row 103: column 'g' is 'Rome', which is none of the 1",
-    ),
+    "new label": ({"g": np.array(["NY", "NY", "NY", "Rome"])}, r"row 103: .* 'Rome', which is none of the 1"),
 }
 
 
@@ -82,10 +78,7 @@ def test_a_row_that_cannot_be_taken_is_named(changes, message):
 
 
 WRONG = {
-    "fractions for whole numbers": (
-        {"y": np.ones(4)},
-        "column 'y' is of type float64, and 'y' in the model of type int8",
-    ),
+    "fractions": ({"y": np.ones(4)}, "column 'y' is of type float64, and 'y' in the model of type int8"),
     "dates": ({"a": np.arange(4).astype("datetime64[D]")}, "column 'a' is of type datetime64.*Numbers are expected"),
     "labels without codes": ({"g": np.array(["NY"] * 4)}, "column 'g' holds labels such as 'NY'.*codes="),
     "unequal lengths": ({"y": np.zeros(3, int)}, "part-7.parquet: the columns of a block differ in length: .*'y': 3"),
@@ -96,16 +89,19 @@ WRONG = {
 def test_columns_of_another_kind_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         arrays_of(reader(), block(**changes))
+
+
+NAMES = [
+    ({"columns": {"Z": "a"}}, r"columns: the rows of the model read no data container 'Z', only \['X'"),
+    ({"codes": {"h": ["NY"]}}, "codes: the rows of the model read no data container 'h'"),
+    ({"codes": {"g": "town"}, "coords": {"city": ["NY"]}}, r"coordinate 'town', and the model has \['city'\]"),
+    ({"codes": {"g": ["NY", "NY"]}}, "labels of 'g' are not all different"),
+]
+
+
+def test_names_and_shapes_that_the_model_does_not_have_are_refused():
+    for given, message in NAMES:
+        with pytest.raises(ValueError, match=message):
+            reader(**given)
     with pytest.raises(ValueError, match=r"a row of \('a', 'b', 'y'\) has shape \(3,\), and one of 'X' in the model"):
         arrays_of(reader(columns={"X": ["a", "b", "y"]}), block())
-
-
-def test_names_that_the_model_does_not_have_are_refused():
-    with pytest.raises(ValueError, match=r"columns: the rows of the model read no data container 'Z', only \['X'"):
-        reader(columns={"Z": "a"})
-    with pytest.raises(ValueError, match="codes: the rows of the model read no data container 'h'"):
-        reader(codes={"h": ["NY"]})
-    with pytest.raises(ValueError, match=r"coordinate 'town', and the model has \['city'\]"):
-        reader(codes={"g": "town"}, coords={"city": ["NY"]})
-    with pytest.raises(ValueError, match="labels of 'g' are not all different"):
-        reader(codes={"g": ["NY", "NY"]})

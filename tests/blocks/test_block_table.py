@@ -14,6 +14,8 @@ from pymc_austerity.blocks import Container, passes
 from pymc_austerity.blocks.arrays import Arrays
 from pymc_austerity.blocks.source import BadRowError
 
+pa, pq, ds = (pytest.importorskip(f"pyarrow{of}") for of in ("", ".parquet", ".dataset"))
+
 N = 1_000
 ROWS = {"x": np.random.default_rng(1).normal(size=N), "y": np.arange(N)}
 CONTAINERS = [Container("x", np.dtype(float), ()), Container("y", np.dtype("int64"), ())]
@@ -54,19 +56,16 @@ class Again:
 
 
 def parquet(folder, **options):
-    pa, ds = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.dataset")
-    rows = pa.table(
-        {**ROWS, "half": (np.arange(N) >= 500).astype(int), "city": np.array(["NY", "LA"])[np.arange(N) % 2]}
-    )
+    more = {"half": (np.arange(N) >= 500).astype(int), "city": np.array(["NY", "LA"])[np.arange(N) % 2]}
     ds.write_dataset(
-        rows, folder, format="parquet", partitioning=["half"], partitioning_flavor="hive", max_rows_per_file=300,
-        max_rows_per_group=70, existing_data_behavior="overwrite_or_ignore", **options,
+        pa.table({**ROWS, **more}), folder, format="parquet", partitioning=["half"], partitioning_flavor="hive",
+        max_rows_per_file=300, max_rows_per_group=70, existing_data_behavior="overwrite_or_ignore", **options,
     )  # fmt: skip
     return folder
 
 
-def dask_frame(folder):
-    return pytest.importorskip("dask.dataframe").from_pandas(pd.DataFrame(ROWS), npartitions=3)
+def dask_frame(folder, npartitions=3):
+    return pytest.importorskip("dask.dataframe").from_pandas(pd.DataFrame(ROWS), npartitions=npartitions)
 
 
 def zarr_arrays(folder):
@@ -92,10 +91,10 @@ def dask_bag(folder):
 SOURCES = {
     "a pandas frame": lambda folder: pd.DataFrame(ROWS, index=ROWS["x"]),
     "a folder": parquet,
-    "a table of pyarrow": lambda folder: pytest.importorskip("pyarrow").table(ROWS),
+    "a table of pyarrow": lambda folder: pa.table(ROWS),
     "lists": lambda folder: {name: column.tolist() for name, column in ROWS.items()},
     "its files": lambda folder: sorted(map(str, parquet(folder).rglob("*.parquet"))),
-    "a dataset": lambda folder: pytest.importorskip("pyarrow.dataset").dataset(parquet(folder), partitioning="hive"),
+    "a dataset": lambda folder: ds.dataset(parquet(folder), partitioning="hive"),
     "a Dask frame": dask_frame,
     "a Dask bag": dask_bag,
     "Dask arrays": lambda folder: {n: pytest.importorskip("dask.array").from_array(c, 99) for n, c in ROWS.items()},
@@ -104,6 +103,11 @@ SOURCES = {
     "a loader": lambda folder: Again(),
     "a function": lambda folder: cut(77),
 }
+
+
+def column_of(table, k=1):
+    """Return an array of all rows of a table."""
+    return np.concatenate([piece.arrays[k] for piece in table.pieces()])
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -168,12 +172,10 @@ def test_a_table_has_a_digest_and_says_where_a_row_is(tmp_path):
     assert first == again != other
     assert first % 2 == 1
     assert tables[1].passes.place(137) == "block 26, row 7"
-    pytest.importorskip("pyarrow")
     assert re.search(r"\.parquet, row \d+$", opened(parquet(tmp_path)).passes.place(137))
 
 
 def test_a_file_that_changes_between_passes_is_caught(tmp_path):
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     read = opened(parquet(tmp_path))
     read.samples([None])
     second = sorted(tmp_path.rglob("*.parquet"))[1]
@@ -191,43 +193,34 @@ def test_a_wrong_number_of_rows_is_caught(n_rows, found):
 
 
 def test_the_row_of_a_file_is_named(tmp_path):
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    x = ROWS["x"].copy()
-    x[700] = np.nan
-    pq.write_table(pa.table({"x": x, "y": ROWS["y"]}), tmp_path / "a.parquet", row_group_size=90)
-    with pytest.raises(BadRowError, match=r"a.parquet, row 700: column 'x', nan, is not finite"):
-        list(opened(tmp_path).pieces())
-    missing = pa.array([None if i == 123 else float(i) for i in range(N)])
-    pq.write_table(pa.table({"x": missing, "y": ROWS["y"]}), tmp_path / "a.parquet", row_group_size=90)
-    with pytest.raises(BadRowError, match=r"a.parquet, row 123: column 'x' is missing"):
-        list(opened(tmp_path).pieces())
+    wrong = np.where(np.arange(N) == 700, np.nan, ROWS["x"]), pa.array([None if i == 123 else 1.0 for i in range(N)])
+    for x, said in zip(wrong, ("row 700: column 'x', nan, is not finite", "row 123: column 'x' is missing")):
+        pq.write_table(pa.table({"x": x, "y": ROWS["y"]}), tmp_path / "a.parquet", row_group_size=90)
+        with pytest.raises(BadRowError, match=f"a.parquet, {said}"):
+            list(opened(tmp_path).pieces())
 
 
 def test_columns_of_files_may_be_partitions_and_filtered(tmp_path):
-    ds = pytest.importorskip("pyarrow.dataset")
     folder = parquet(tmp_path)
-    read = opened(folder, columns={"y": "half"})
-    assert np.concatenate([p.arrays[1] for p in read.pieces()]).sum() == 500
+    assert column_of(opened(folder, columns={"y": "half"})).sum() == 500
     coded = opened(folder, columns={"y": "city"}, codes={"y": ["NY", "LA"]})
-    assert np.concatenate([p.arrays[1] for p in coded.pieces()]).tolist() == [0, 1] * 500
+    assert column_of(coded).tolist() == [0, 1] * 500
     late = opened(folder, filter=ds.field("half") == 1)
     assert len(late) == 500
-    assert next(late.pieces()).arrays[1][0] == 500
+    assert column_of(late)[0] == 500
 
 
 def test_files_and_row_groups_without_rows_are_no_mistake(tmp_path):
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     rows = pa.table(ROWS)
     pq.write_table(rows[:0], tmp_path / "a.parquet")
     with pq.ParquetWriter(tmp_path / "b.parquet", rows.schema) as writer:
         for some in (rows[:0], rows[:70], rows[:0], rows[70:]):
             writer.write_table(some)
     pq.write_table(rows[:0], tmp_path / "c.parquet")
-    pieces = list(opened(tmp_path).pieces())
-    assert np.array_equal(np.concatenate([p.arrays[1] for p in pieces]), ROWS["y"])
-    every = pytest.importorskip("dask.dataframe").from_pandas(pd.DataFrame(ROWS), npartitions=4)
+    assert np.array_equal(column_of(opened(tmp_path)), ROWS["y"])
+    every = dask_frame(tmp_path, 4)
     kept = every[every["y"] >= 400]  # whose first partition is empty
-    assert np.concatenate([p.arrays[1] for p in opened(kept).pieces()])[0] == 400
+    assert column_of(opened(kept))[0] == 400
 
 
 class Matrices:
@@ -236,14 +229,13 @@ class Matrices:
     n_rows = N
 
     def __iter__(self):
-        matrix = np.column_stack(list(ROWS.values()))
-        return (matrix[start : start + 130] for start in range(0, N, 130))
+        return iter(np.array_split(np.column_stack(list(ROWS.values())), 8))
 
 
 def test_arrays_in_place_of_dicts_are_the_one_container():
     whole = [Container("batch", np.dtype(float), (2,))]
     read = pma.Blocks(Matrices(), pool=5_000).table(whole, {}, lambda arrays: None, False)
-    assert np.array_equal(np.concatenate([p.arrays[0] for p in read.pieces()])[:, 1], ROWS["y"])
+    assert np.array_equal(column_of(read, 0)[:, 1], ROWS["y"])
     with pytest.raises(TypeError, match=r"block 0 is one array, and the model reads \['x', 'y'\]"):
         list(opened(Matrices()).pieces())
 
@@ -267,27 +259,25 @@ REFUSED = {
 
 @pytest.mark.parametrize(("source", "options", "error", "message"), REFUSED.values(), ids=list(REFUSED))
 def test_what_is_no_source_is_refused(source, options, error, message):
-    if any(word in message for word in ("file", "expression", "path")):
-        pytest.importorskip("pyarrow")
     with pytest.raises(error, match=message):
         opened(source(), **options)
 
 
 def test_two_columns_of_one_name_are_named_with_their_file(tmp_path):
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    first, second = tmp_path / "a.parquet", tmp_path / "b.parquet"
     twice = pa.Table.from_arrays([pa.array(ROWS[name]) for name in "xyx"], names=list("xyx"))
-    pq.write_table(twice, tmp_path / "b.parquet")
-    pq.write_table(pa.table(ROWS), tmp_path / "a.parquet")
-    for source in (tmp_path, tmp_path / "b.parquet", [tmp_path / "a.parquet", tmp_path / "b.parquet"]):
-        with pytest.raises(ValueError, match=r"b\.parquet: several columns are named 'x'"):
-            opened(source)
-    for source in (twice, pd.concat([pd.DataFrame(ROWS)] * 2, axis=1)):
-        with pytest.raises(ValueError, match="several columns are named 'x'"):
-            opened(source)
-    (tmp_path / "b.parquet").write_text("text")
-    for source in (tmp_path, tmp_path / "b.parquet", [tmp_path / "a.parquet", tmp_path / "b.parquet"]):
-        with pytest.raises(ValueError, match=r"b\.parquet cannot be read"):
-            opened(source)
+    pq.write_table(twice, second)
+    pq.write_table(pa.table(ROWS), first)
+
+    def refused(said, *sources):
+        for source in sources:
+            with pytest.raises(ValueError, match=said):
+                opened(source)
+
+    refused(r"b\.parquet: several columns are named 'x'", tmp_path, second, [first, second])
+    refused("several columns are named 'x'", twice, pd.concat([pd.DataFrame(ROWS)] * 2, axis=1))
+    second.write_text("text")
+    refused(r"b\.parquet cannot be read", tmp_path, second, [first, second])
 
 
 def test_workers_are_sent_what_the_program_sees_of_a_map(tmp_path):
@@ -314,7 +304,6 @@ def maps_of(columns, folder):
 
 def parquet_of(columns, folder):
     """Row groups of one size whatever the numbers are."""
-    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
     pq.write_table(pa.table(columns), folder / "a.parquet", row_group_size=64, **plain)
     os.utime(folder / "a.parquet", ns=(1, 1))
@@ -348,26 +337,28 @@ def test_the_first_middle_and_last_part_are_read_again(tmp_path, name, row, dask
         opened(source, checkpoint=tmp_path / "kept").samples([np.arange(50)])
 
 
-def test_blocks_that_are_no_dicts_or_lack_a_name_are_refused(tmp_path):
-    with pytest.raises(TypeError, match="block 0 is list, and a dict"):
-        list(opened(lambda: [[1]], n_rows=N).pieces())
-    with pytest.raises(ValueError, match=r"Block 0 has no 'y', only \['x'\]"):
-        list(opened(lambda: [{"x": np.ones(N)}], n_rows=N).pieces())
-    with pytest.raises(ValueError, match="there is no array 'z'"):
-        list(opened(ROWS, columns={"y": "z"}).pieces())
-    with pytest.raises(ValueError, match="the frame has no column 'z'"):
-        list(opened(dask_frame(tmp_path), columns={"y": "z"}).pieces())
-    pytest.importorskip("pyarrow")
-    with pytest.raises(ValueError, match="the files have no column 'z'"):
-        list(opened(parquet(tmp_path), columns={"y": "z"}).pieces())
+LACKING = {
+    "a list": (lambda folder: lambda: [[1]], {"n_rows": N}, TypeError, "block 0 is list, and a dict"),
+    "blocks": (lambda folder: lambda: [{"x": np.ones(N)}], {"n_rows": N}, ValueError, r"0 has no 'y', only \['x'\]"),
+    "arrays": (lambda folder: ROWS, {"columns": {"y": "z"}}, ValueError, "there is no array 'z'"),
+    "a frame": (dask_frame, {"columns": {"y": "z"}}, ValueError, "the frame has no column 'z'"),
+    "files": (parquet, {"columns": {"y": "z"}}, ValueError, "the files have no column 'z'"),
+}
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"pool": 0}, {"pool": 1.5}, {"chains": 0}, {"n_rows": 0}, {"random_seed": "a"}, {"columns": ["x"]}, {"codes": 3}],
-)
-def test_every_wrong_argument_is_named_before_anything_is_read(wrong):
-    with pytest.raises((ValueError, TypeError), match=next(iter(wrong))):
-        pma.Blocks(ROWS, **wrong)
+@pytest.mark.parametrize(("source", "options", "error", "message"), LACKING.values(), ids=LACKING)
+def test_blocks_that_are_no_dicts_or_lack_a_name_are_refused(source, options, error, message, tmp_path):
+    with pytest.raises(error, match=message):
+        list(opened(source(tmp_path), **options).pieces())
+
+
+WRONG = {"pool": (0, 1.5), "chains": (0,), "n_rows": (0,), "random_seed": ("a",), "columns": (["x"],), "codes": (3,)}
+
+
+def test_every_wrong_argument_is_named_before_anything_is_read():
+    for name, values in WRONG.items():
+        for value in values:
+            with pytest.raises((ValueError, TypeError), match=name):
+                pma.Blocks(ROWS, **{name: value})
     with pytest.raises(ValueError, match="leaves nothing for each of chains=4"):
         pma.Blocks(ROWS, pool=7)
