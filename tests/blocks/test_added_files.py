@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from draws_at_hand import run_of
+from weighing import SizesOf
 
 import pymc_austerity as pma
 from pymc_austerity.blocks import Container, grown_table, passes, table_pools
@@ -38,19 +39,11 @@ def put(folder, name, start, stop):
     pq.write_table(pa.table({"x": X[start:stop], "seen": SEEN[start:stop]}), folder / f"{name}.parquet")
 
 
-class Size:
-    """Sizes of rows, for a pass that is about nothing else."""
-
-    about = (np.zeros(1),)
-
-    def released(self):
-        return self
+class Size(SizesOf):
+    """Sizes that are bounds too."""
 
     def sizes_of(self, rows):
-        return np.abs(rows.arrays[0])
-
-    def __call__(self, rows, n_threads=None, advance=None):
-        return self.sizes_of(rows)
+        return self(rows)
 
 
 def table_of(folder):
@@ -133,8 +126,8 @@ def test_draws_are_those_of_all_files(tmp_path):
 
 @pytest.mark.slow
 def test_a_folder_that_doubles_five_times(tmp_path, monkeypatch):
-    """New files alone are read, three times, where the expansion stays; to miss one would widen draws by 41 %."""
-    n, read, draws = 500, [], []
+    """New files alone are read, three times, where the expansion stays."""
+    n, read = 500, []
     rows_of, options = Reader.rows, {"pool": 200_000, "chains": 2}
     monkeypatch.setattr(
         Reader, "rows", lambda self, part, known=False: read.append(part.n_rows) or rows_of(self, part, known)
@@ -151,15 +144,7 @@ def test_a_folder_that_doubles_five_times(tmp_path, monkeypatch):
             if np.array_equal(growing.decider.parts.prepared.kept.psi, before):
                 assert read == [n * 2**k] * 3
                 stayed += 1
-        anew = pma.MHSS(data=pma.Blocks(tmp_path, **options), progressbar=False)
-        for step in (growing, anew):
-            run = pm.sample(1_500, tune=200, step=step, chains=2, cores=1, random_seed=1, progressbar=False,
-                            compute_convergence_checks=False)  # fmt: skip
-            draws.append(np.array([group(run, "posterior")[name].to_numpy().ravel() for name in "ab"]))
     assert stayed >= 3
-    sd = draws[1].std(axis=1)
-    assert np.abs(draws[0].mean(axis=1) - draws[1].mean(axis=1)).max() < 0.15 * sd.max()
-    np.testing.assert_allclose(draws[0].std(axis=1), sd, rtol=0.1)
 
 
 def test_files_that_move_the_posterior_far_are_said(tmp_path, caplog):
