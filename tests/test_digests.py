@@ -12,19 +12,14 @@ RNG = np.random.default_rng(1)
 SQUARE = RNG.normal(size=(300, 300))
 
 
-@pytest.mark.parametrize(
-    "view",
-    [
-        SQUARE.T,
-        SQUARE[::-1, 1::3],
-        np.broadcast_to(SQUARE[0], (50, 300)),
-        SQUARE[0, 0],
-        np.zeros((3, 0)),
-        np.arange(9).astype("M8[D]")[::2],
-        np.array(["a", "bc", "ü"] * 3)[::2],
-        np.array([(1, 2.5), (3, 4.5)], dtype=[("a", "i4"), ("b", "f8")])[::-1],
-    ],
-)
+VIEWS = [
+    SQUARE.T, SQUARE[::-1, 1::3], np.broadcast_to(SQUARE[0], (50, 300)), SQUARE[0, 0], np.zeros((3, 0)),
+    np.arange(9).astype("M8[D]")[::2], np.array(["a", "bc", "ü"] * 3)[::2],
+    np.array([(1, 2.5), (3, 4.5)], dtype=[("a", "i4"), ("b", "f8")])[::-1],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("view", VIEWS)
 def test_views_have_the_digest_of_their_copies(view):
     assert digest_of(view) == digest_of(np.array(view, order="C", copy=True))
 
@@ -35,23 +30,11 @@ def test_what_differs_has_another_digest():
     swapped = SQUARE.copy()
     swapped[[3, 4]] = swapped[[4, 3]]
     arrays = [
-        SQUARE,
-        one,
-        swapped,
-        SQUARE.T,
-        SQUARE.ravel(),
-        SQUARE.astype("f4"),
-        np.zeros(4),
-        np.zeros(4, dtype=int),
-        np.zeros((2, 2)),
-        np.zeros(0),
-        np.array(["a", "b"]),
-        np.array(["a", "b"], dtype=object),
-        np.array(["ab", ""], dtype=object),
-        np.array([None, date(2020, 1, 1)], dtype=object),
-        np.zeros(2, dtype=[("a", "i4"), ("b", "i4")]),
-        np.zeros(2, dtype=[("a", "i4"), ("c", "i4")]),
-    ]
+        SQUARE, one, swapped, SQUARE.T, SQUARE.ravel(), SQUARE.astype("f4"), np.zeros(4), np.zeros(4, dtype=int),
+        np.zeros((2, 2)), np.zeros(0), np.array(["a", "b"]), np.array(["a", "b"], dtype=object),
+        np.array(["ab", ""], dtype=object), np.array([None, date(2020, 1, 1)], dtype=object),
+        np.zeros(2, dtype=[("a", "i4"), ("b", "i4")]), np.zeros(2, dtype=[("a", "i4"), ("c", "i4")]),
+    ]  # fmt: skip
     for first, second in combinations(arrays, 2):
         assert digest_of(first) != digest_of(second)
 

@@ -34,8 +34,7 @@ def test_messages_are_shown_once(show):
 
 
 def test_the_log_is_quiet_where_pymc_is(show):
-    shown = show()
-    pymc = logging.getLogger("pymc")
+    shown, pymc = show(), logging.getLogger("pymc")
     level = pymc.level
     pymc.setLevel(logging.ERROR)
     try:

@@ -35,22 +35,16 @@ def test_a_phase_is_shown_and_timed(shown):
         time.sleep(0.02)
     assert phases.seconds["Compiling"] >= 0.02
     assert re.search(r"\(compiling \d+\.\d s\)$", str(phases))
+    with pytest.raises(KeyboardInterrupt), phases("Compiling"):
+        raise KeyboardInterrupt
+    with phases("Compiling again"):  # an interrupted phase ends its line
+        assert "Compiling again" in shown()
 
 
 def test_nothing_is_shown_where_nothing_is_to_be_or_bars_are(shown):
-    with Phases(False)("Compiling"):
-        pass
-    with Phases(True)("Learning", has_bars=True):
+    with Phases(False)("Compiling"), Phases(True)("Learning", has_bars=True):
         pass
     assert shown() == ""
-
-
-def test_an_interrupted_phase_ends_its_line(shown):
-    phases = Phases(True)
-    with pytest.raises(KeyboardInterrupt), phases("Compiling"):
-        raise KeyboardInterrupt
-    with phases("Compiling again"):
-        assert "Compiling again" in shown()
 
 
 def test_no_terminal_gets_no_frames(monkeypatch, capfd):

@@ -95,11 +95,10 @@ def arrays_of(table):
     return [np.concatenate(parts) for parts in zip(*(rows.arrays for rows in table.pieces()), strict=True)]
 
 
-@pytest.mark.parametrize("size", [524_288, 999], ids=["one part", "many parts"])
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
-def test_rows_are_those_of_the_table(source, size, monkeypatch):
-    """In their order, in every pass, whatever the lengths of the batches."""
-    monkeypatch.setattr("pymc_austerity.blocks.passes.PIECE", size)
+def test_rows_are_those_of_the_table(source, monkeypatch):
+    """In their order, in every pass, whatever the lengths of the batches and of the parts."""
+    monkeypatch.setattr("pymc_austerity.blocks.passes.PIECE", 999)
     table = table_of(source())
     assert len(table) == N
     for _ in range(2):
@@ -123,13 +122,8 @@ def test_draws_do_not_depend_on_the_source():
         np.testing.assert_array_equal(of_stream, in_memory)
 
 
-def test_a_reader_is_refused():
-    with pytest.raises(TypeError, match=r"can be read once, and there are several passes.*Blocks\(lambda"):
-        table_of(duckdb.sql(QUERY).to_arrow_reader())
-
-
-def test_an_object_that_is_read_once_is_refused():
-    """It says nothing of it, and is empty in the second pass; a function that returns the same reader again too."""
+def test_what_is_read_once_is_refused():
+    """An object may say nothing of it, and be empty in the second pass; a function that returns one reader too."""
 
     class Once:
         def __init__(self):
@@ -139,45 +133,33 @@ def test_an_object_that_is_read_once_is_refused():
             made, self.reader = self.reader, pa.RecordBatchReader.from_batches(ARROW.schema, [])
             return made.__arrow_c_stream__(requested_schema)
 
+    with pytest.raises(TypeError, match=r"can be read once, and there are several passes.*Blocks\(lambda"):
+        table_of(duckdb.sql(QUERY).to_arrow_reader())
     with pytest.raises(TypeError, match="it can be read once, and there are several passes. Give a function"):
         table_of(Once())
 
 
-def test_a_stream_is_counted_unless_the_number_is_given():
-    calls = []
+class Known(Exports):
+    """A table that says how many rows it has: relations of DuckDB count without reading."""
 
-    def source():
-        calls.append(1)
-        return reader()
+    def __init__(self, length):
+        self.length = length
 
-    table_of(source)
-    assert len(calls) == 2  # to count, and for the first pass
-    calls.clear()
-    table_of(source, n_rows=N)
-    assert len(calls) == 1
-    with pytest.raises(ValueError, match="a pass read more rows where 9,999 were expected. Correct n_rows="):
-        table_of(source, n_rows=N - 1)
+    def __len__(self):
+        return self.length
 
 
-@pytest.mark.parametrize("length", [N, N - 1])
-def test_a_table_that_knows_its_length_is_not_read_for_it(length):
-    """Relations of DuckDB count without reading; a wrong length is noticed in the first pass."""
-    calls = []
-
-    class Known(Exports):
-        def __len__(self):
-            return length
-
-        def __arrow_c_stream__(self, requested_schema=None):
-            calls.append(1)
-            return super().__arrow_c_stream__(requested_schema)
-
-    if length < N:
+def test_a_stream_is_counted_unless_its_length_is_known(monkeypatch):
+    """A wrong length is noticed in the first pass."""
+    calls, read = [], reader
+    monkeypatch.setitem(globals(), "reader", lambda: calls.append(1) or read())
+    for source, options, n_calls in ((reader, {}, 2), (reader, {"n_rows": N}, 1), (Known(N), {}, 1)):
+        calls.clear()
+        table_of(source, **options)
+        assert len(calls) == n_calls  # to count, and for the first pass
+    for source, options in ((reader, {"n_rows": N - 1}), (Known(N - 1), {})):
         with pytest.raises(ValueError, match="a pass read more rows where 9,999 were expected"):
-            table_of(Known())
-    else:
-        table_of(Known())
-    assert len(calls) == 1
+            table_of(source, **options)
 
 
 def test_a_query_that_changes_is_noticed():
@@ -200,21 +182,15 @@ BAD = {
     "no rows": ("SELECT a AS z FROM FLIGHTS WHERE a > 99", "has no rows. Check its paths, its filter= or the WHERE"),
     "uneven lists": ("SELECT CASE WHEN a > 0 THEN [1] ELSE [1, 2] END AS z FROM FLIGHTS", "lists of different lengths"),
     "a gap in a list": ("SELECT [1, NULL] AS z FROM FLIGHTS", "column 'z' has lists with missing entries"),
-    "other rows": (
-        "SELECT a AS z FROM FLIGHTS WHERE random() < 0.5",
-        "a query return the same rows each time|not what they",
-    ),
+    "other rows": ("SELECT a AS z FROM FLIGHTS WHERE random() < 0.5", "return the same rows each time|not what they"),
 }
 
 
 @pytest.mark.parametrize(("query", "message"), BAD.values(), ids=BAD)
 def test_columns_that_cannot_be_taken_are_named(query, message):
-    def pass_twice():
-        arrays_of(table_of(lambda: duckdb.sql(query), [CONTAINERS[1]._replace(dtype=np.dtype(float))],
-                           columns={"y": "z"}, codes={}))  # fmt: skip
-
-    with pytest.raises(ValueError, match=message):
-        pass_twice()
+    of_z = [CONTAINERS[1]._replace(dtype=np.dtype(float))]
+    with pytest.raises(ValueError, match=message):  # in the first pass or the second
+        arrays_of(table_of(lambda: duckdb.sql(query), of_z, columns={"y": "z"}, codes={}))
 
 
 COLUMNS = {
@@ -254,26 +230,19 @@ def test_a_row_of_a_later_batch_is_named(short, monkeypatch):
     values = np.zeros(2_000)
     values[1_900] = np.nan
     batches = pa.table({"a": values}).to_batches(max_chunksize=777)
-    table = pma.Blocks(lambda: pa.Table.from_batches(batches), columns={"X": "a"}).table(
-        [Container("X", np.dtype("float64"), ())], {}, lambda arrays: None, False
-    )
+    containers = [Container("X", np.dtype(float), ())]
     with pytest.raises(ValueError, match=r"row 1900: column 'a', nan, is not finite"):
-        list(table.pieces())
+        table_of(lambda: pa.Table.from_batches(batches), containers, columns={"X": "a"}, codes={})
 
 
-def test_parts_travel_as_they_are():
+def test_parts_travel_as_they_are_and_identity_follows_the_rows():
     """A part of a large batch is not sent with the batch."""
-    parts = list(Streams(pl.from_pandas(FLIGHTS), None).parts(["a", "city"], 100))
+    first, again, other = (Streams(pl.from_pandas(t), None) for t in (FLIGHTS, FLIGHTS, -FLIGHTS[["a"]]))
+    parts = list(first.parts(["a", "city"], 100))
     assert len(parts) == 100
     sent = pickle.dumps(parts[3])
     assert len(sent) < 5_000
     (block,) = pickle.loads(sent).blocks()
     np.testing.assert_array_equal(block.columns["a"], FLIGHTS["a"][300:400])
     assert block.first == 300
-
-
-def test_identity_follows_the_rows():
-    first, again, other = (
-        Streams(pl.from_pandas(t), None).identity(["a"]) for t in (FLIGHTS, FLIGHTS, -FLIGHTS[["a"]])
-    )
-    assert first == again != other
+    assert first.identity(["a"]) == again.identity(["a"]) != other.identity(["a"])
