@@ -50,7 +50,7 @@ def splits(name, coords=None):
 
 
 def refused(name, *words):
-    return lambda define: REFUSED.append(Case(name, define, None, words)) or define
+    return lambda define: REFUSED.append(Case(name, define, words=words)) or define
 
 
 def slopes(size=3, sd=0.3):
@@ -63,12 +63,6 @@ def normal(mu, sd=1.0):
 
 def smooth(dimensions):
     return pm.gp.cov.ExpQuad(dimensions, ls=pm.HalfNormal("length"))
-
-
-splits("linear, constants")(lambda: normal(X @ slopes(), pm.HalfNormal("sigma")))
-splits("linear, pm.Data")(
-    lambda: pm.Normal("y", pm.math.dot(pm.Data("X", X), slopes()), 1.0, observed=pm.Data("y_data", REAL))
-)
 
 
 @splits("linear, pandas")
@@ -85,31 +79,10 @@ def _():
     pm.Normal("y", pm.Deterministic("mu", data @ beta, dims="row"), 1.0, observed=REAL, dims="row")
 
 
-splits("linear, intercept column of ones")(lambda: normal(pt.concatenate([pt.ones((N, 1)), X], axis=1) @ slopes(4)))
-splits("no covariates")(lambda: normal(pm.Normal("mu"), pm.HalfNormal("sigma")))
-splits("logistic, logits")(lambda: pm.Bernoulli("y", logit_p=X @ slopes(), observed=BINARY))
-splits("negative binomial")(
-    lambda: pm.NegativeBinomial("y", mu=pt.exp(X @ slopes()), alpha=pm.Exponential("alpha", 1), observed=COUNT)
-)
-splits("Student-t")(
-    lambda: pm.StudentT("y", nu=pm.Gamma("nu", 2, 0.1), mu=X @ slopes(), sigma=pm.HalfNormal("sigma"), observed=REAL)
-)
-
-
 @splits("beta-binomial")
 def _():
     p, kappa = pm.math.sigmoid(X @ slopes()), pm.Exponential("kappa", 1.0)
     pm.BetaBinomial("y", alpha=p * kappa, beta=(1 - p) * kappa, n=10, observed=np.minimum(COUNT, 10))
-
-
-splits("softmax")(
-    lambda: pm.Categorical(
-        "y", p=pm.math.softmax(X @ pm.Normal("beta", 0, 1, shape=(3, 4)), axis=-1), observed=GROUP % 4
-    )
-)
-splits("categorical, logits")(
-    lambda: pm.Categorical("y", logit_p=X @ pm.Normal("beta", 0, 1, shape=(3, 4)), observed=GROUP % 4)
-)
 
 
 @splits("multinomial")
@@ -136,20 +109,6 @@ def _():
     w, mu = pm.Dirichlet("w", np.ones(2)), X @ slopes()
     parts = [pm.Normal.dist(mu, 1.0), pm.StudentT.dist(nu=4, mu=mu, sigma=2.0)]
     pm.Mixture("y", w=w, comp_dists=parts, observed=REAL)
-
-
-splits("censored, a limit per row")(
-    lambda: pm.Censored("y", pm.Exponential.dist(pt.exp(X @ slopes())), lower=None, upper=LIMIT, observed=np.abs(REAL))
-)
-splits("truncated")(lambda: pm.Truncated("y", pm.Normal.dist(X @ slopes(), 1.0), lower=-4, upper=4, observed=REAL))
-splits("zero-inflated Poisson")(
-    lambda: pm.ZeroInflatedPoisson("y", psi=pm.Beta("psi", 1, 1), mu=pt.exp(X @ slopes()), observed=COUNT)
-)
-splits("CustomDist with dist")(
-    lambda: pm.CustomDist(
-        "y", X @ slopes(), dist=lambda mu, size: pt.exp(pm.Normal.dist(mu, 1.0, size=size)), observed=POSITIVE
-    )
-)
 
 
 @splits("varying intercepts, not centred, dims", coords={"group": list("abcde"), "row": np.arange(N)})
@@ -180,9 +139,6 @@ def _():
     pm.Normal("second", first * beta, 1.0, observed=X[:, 0])
 
 
-splits("row-wise potential alone")(lambda: pm.Potential("y", pm.logp(pm.Normal.dist(X @ slopes(), 1.0), REAL)))
-
-
 @splits("row-wise potential beside an observed variable, and a scalar one")
 def _():
     beta = slopes()
@@ -203,15 +159,6 @@ def _():
     beta = slopes()
     normal(X @ beta)
     pm.Normal("calibration", beta[0], 1.0, observed=np.array([1.0, 2.0]))
-
-
-splits("a discrete switch")(lambda: normal(pt.switch(pm.Bernoulli("on", 0.5), X @ slopes(), 0.0)))
-splits("Hilbert-space Gaussian process in two dimensions")(
-    lambda: normal(pm.gp.HSGP(m=[4, 3], c=1.5, cov_func=smooth(2)).prior("f", X=X[:, :2]))
-)
-splits("rows of a mask set among zeros, the mask as pm.Data")(
-    lambda: normal(pt.set_subtensor(pt.zeros(N)[pm.Data("mask", HIGH)], pm.Normal("b")))
-)
 
 
 @splits("rows of a mask raised by a vector of a row's own length")
@@ -239,34 +186,10 @@ def _():
     pm.CustomDist("y", slopes(), logp=lambda value, beta: -pt.abs(value - pt.dot(data, beta)), observed=REAL)
 
 
-splits("CustomDist with dist over data that it was not given")(
-    lambda: pm.CustomDist(
-        "y", slopes(), dist=lambda beta, size: pm.Normal.dist(pt.dot(X, beta), 1.0, size=size), observed=REAL
-    )
-)
-splits("bins by searchsorted")(
-    lambda: normal(pm.Normal("level", shape=7)[pt.searchsorted(np.linspace(-1, 1, 6), pm.Data("x", X[:, 0]))])
-)
-
-
 @splits("a scan that maps rows")
 def _():
     mu = pytensor.map(lambda x, g, beta: pt.dot(x, beta) * g, [pt.as_tensor(X), pt.as_tensor(EXPOSURE)], [slopes()])
     normal(mu[0] if isinstance(mu, tuple) else mu)
-
-
-splits("total_size of as many rows as there are")(
-    lambda: pm.Normal("y", X @ slopes(), 1.0, observed=REAL, total_size=N)
-)
-refused("random walk", "'y'", "over all rows", "PartialPosteriorPaths")(
-    lambda: pm.GaussianRandomWalk("y", sigma=pm.HalfNormal("sigma"), init_dist=pm.Normal.dist(0, 1), observed=REAL)
-)
-refused("latent random walk", "'y'", "'path' has 60 entries that belong to single rows", "NUTS")(
-    lambda: normal(pm.GaussianRandomWalk("path", sigma=1.0, init_dist=pm.Normal.dist(0, 1), shape=N))
-)
-refused("an effect of each row", "'y'", "'eps' has 60 entries that belong to single rows", "pm.Mixture")(
-    lambda: normal(X @ slopes() + pm.Normal("eps", shape=N))
-)
 
 
 @refused("a label of each row, summed", "'y'", "'outlier' has 60 entries", "pm.Mixture")
@@ -275,29 +198,12 @@ def _():
     pm.Potential("y", pm.logp(pm.Normal.dist(X @ slopes(), sd), REAL).sum())
 
 
-refused("effects of each row, reshaped", "'y'", "'u' has 120 entries")(
-    lambda: normal(pm.Normal("u", shape=2 * N).reshape((N, 2))[:, 0])
-)
-refused("effects of each row, filled in", "'y'", "'u' has 60 entries")(
-    lambda: normal(pt.alloc(pm.Normal("u", shape=N), N))
-)
-refused("effects of the first rows", "'y'", "'u' has 63 entries")(lambda: normal(pm.Normal("u", shape=N + 3)[:N]))
-
-
 @refused("rows drawn by the model", "'y'", "pm.Minibatch", "draws its own batches")
 def _():
     covariates, outcome = pm.Minibatch(X, REAL, batch_size=20)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyMC's word on a total_size that is missing
         pm.Normal("y", covariates @ slopes(), 1.0, observed=outcome)
-
-
-refused("marginal Gaussian process", "'y'", "over all rows", "PartialPosteriorPaths")(
-    lambda: pm.gp.Marginal(cov_func=smooth(3)).marginal_likelihood("y", X=X, y=REAL, sigma=1.0)
-)
-refused("latent Gaussian process", "'y'", "rows", "PartialPosteriorPaths")(
-    lambda: normal(pm.gp.Latent(cov_func=smooth(3)).prior("f", X=X))
-)
 
 
 @refused("a column mean in the graph", "'y'", "statistic over rows", "outside the model")
@@ -312,40 +218,10 @@ def _():
     normal(data @ slopes() * data.shape[0])
 
 
-refused("a softmax over rows", "'y'", "normalised against each other")(
-    lambda: normal(pt.special.softmax(pt.as_tensor(REAL) * pm.Normal("b")))
-)
-refused("an op that is not known", "'y'", "not known", "Unique")(
-    lambda: normal(pt.unique(pt.as_tensor(REAL) * pm.Normal("b")))
-)
-refused("a CustomDist that sums", "'y'", "summed over the rows")(
-    lambda: pm.CustomDist("y", X @ slopes(), logp=lambda value, mu: -pt.abs(value - mu).sum(), observed=REAL)
-)
-refused("nothing observed", "no observed variable", "NUTS")(lambda: pm.Normal("mu"))
-refused("one observation", "no row axis", "NUTS")(lambda: pm.Binomial("y", 100, pm.Beta("p", 1, 1), observed=30))
-refused("rows already subsampled", "'y'", "total_size", "all rows")(
-    lambda: pm.Normal("y", pm.Normal("mu"), 1.0, observed=REAL, total_size=10 * N)
-)
-refused("a value for each row of a mask", "'y'", "a value of its own", "pt.switch")(
-    lambda: normal(pt.set_subtensor((X @ slopes())[HIGH], pm.Normal("b") * X[HIGH, 1]))
-)
-refused("one entry a row, some of them set", "'y'", "'u' has 60 entries")(
-    lambda: normal(pt.set_subtensor(pm.Normal("u", shape=N)[HIGH], 0.0))
-)
-refused("rows raised more than once", "'y'", "rows are set or raised")(
-    lambda: normal(pt.inc_subtensor((X @ slopes())[np.array([3, 3])], pm.Normal("b")))
-)
-
-
 @refused("a mask made of all rows", "'y'", "statistic over rows")
 def _():
     eta = X @ slopes()
     normal(pt.set_subtensor(eta[eta > eta.mean()], pm.Normal("b")))
-
-
-refused("rows in another order set by a mask", "'y'", "lag")(
-    lambda: normal(pt.set_subtensor((X @ slopes())[::-1][HIGH], pm.Normal("b")))
-)
 
 
 @refused("a CustomDist that centres data that it was not given", "'y'", "statistic over rows")
@@ -354,24 +230,6 @@ def _():
         return -pt.abs(value - pt.dot(pt.as_tensor(X) - pt.as_tensor(X).mean(axis=0), beta))
 
     pm.CustomDist("y", slopes(), logp=logp, observed=REAL)
-
-
-refused("a CustomDist that is one draw of all rows", "'y'", "X @ beta", "signature")(
-    lambda: pm.CustomDist(
-        "y",
-        slopes(),
-        X,
-        logp=lambda value, beta, data: -pt.abs(value - pt.dot(data, beta)),
-        signature="(k),(n,k)->(n)",
-        observed=REAL,
-    )
-)
-refused("total_size of other rows than there are", "'y'", "total_size", "all rows")(
-    lambda: pm.Normal("y", X @ slopes(), 1.0, observed=REAL, total_size=N - 1)
-)
-refused("ranks among the rows by searchsorted", "'y'", "ranked among")(
-    lambda: normal(pm.Normal("slope") * pt.searchsorted(np.sort(REAL), pm.Data("x", X[:, 0])))
-)
 
 
 @refused("a scan that carries a state", "'y'", "carries a state")
@@ -392,9 +250,92 @@ def _():
     normal(mu[0] if isinstance(mu, tuple) else mu)
 
 
-refused("a reshape that mixes rows", "'y'", "reshape")(
-    lambda: normal((X[:, :2] @ pm.Normal("beta", shape=2))[:, None].reshape((2, N // 2)).T.reshape((N,)))
-)
-refused("parameters repeated for the rows", "'y'", "shape (60,) computed from 'u'", "is written u[g]")(
-    lambda: normal(pt.repeat(pm.Normal("u", shape=2), N // 2))
-)
+SPLIT += [
+    Case("linear, constants", lambda: normal(X @ slopes(), pm.HalfNormal("sigma"))),
+    Case("linear, pm.Data",
+         lambda: pm.Normal("y", pm.math.dot(pm.Data("X", X), slopes()), 1.0, observed=pm.Data("y_data", REAL))),
+    Case("linear, intercept column of ones", lambda: normal(pt.concatenate([pt.ones((N, 1)), X], axis=1) @ slopes(4))),
+    Case("no covariates", lambda: normal(pm.Normal("mu"), pm.HalfNormal("sigma"))),
+    Case("logistic, logits", lambda: pm.Bernoulli("y", logit_p=X @ slopes(), observed=BINARY)),
+    Case("negative binomial",
+         lambda: pm.NegativeBinomial("y", mu=pt.exp(X @ slopes()), alpha=pm.Exponential("alpha", 1), observed=COUNT)),
+    Case("Student-t",
+         lambda: pm.StudentT("y", nu=pm.Gamma("nu", 2, 0.1), mu=X @ slopes(), sigma=pm.HalfNormal("sigma"),
+            observed=REAL)),
+    Case("softmax",
+         lambda: pm.Categorical("y", p=pm.math.softmax(X @ pm.Normal("beta", 0, 1, shape=(3, 4)), axis=-1),
+                                observed=GROUP % 4)),
+    Case("categorical, logits",
+         lambda: pm.Categorical("y", logit_p=X @ pm.Normal("beta", 0, 1, shape=(3, 4)), observed=GROUP % 4)),
+    Case("censored, a limit per row",
+         lambda: pm.Censored("y", pm.Exponential.dist(pt.exp(X @ slopes())), lower=None, upper=LIMIT,
+                             observed=np.abs(REAL))),
+    Case("truncated", lambda: pm.Truncated("y", pm.Normal.dist(X @ slopes(), 1.0), lower=-4, upper=4, observed=REAL)),
+    Case("zero-inflated Poisson",
+         lambda: pm.ZeroInflatedPoisson("y", psi=pm.Beta("psi", 1, 1), mu=pt.exp(X @ slopes()), observed=COUNT)),
+    Case("CustomDist with dist",
+         lambda: pm.CustomDist("y", X @ slopes(), dist=lambda mu, size: pt.exp(pm.Normal.dist(mu, 1.0, size=size)),
+                               observed=POSITIVE)),
+    Case("row-wise potential alone", lambda: pm.Potential("y", pm.logp(pm.Normal.dist(X @ slopes(), 1.0), REAL))),
+    Case("a discrete switch", lambda: normal(pt.switch(pm.Bernoulli("on", 0.5), X @ slopes(), 0.0))),
+    Case("Hilbert-space Gaussian process in two dimensions",
+         lambda: normal(pm.gp.HSGP(m=[4, 3], c=1.5, cov_func=smooth(2)).prior("f", X=X[:, :2]))),
+    Case("rows of a mask set among zeros, the mask as pm.Data",
+         lambda: normal(pt.set_subtensor(pt.zeros(N)[pm.Data("mask", HIGH)], pm.Normal("b")))),
+    Case("CustomDist with dist over data that it was not given",
+         lambda: pm.CustomDist("y", slopes(), observed=REAL,
+                               dist=lambda beta, size: pm.Normal.dist(pt.dot(X, beta), 1.0, size=size))),
+    Case("bins by searchsorted",
+         lambda: normal(pm.Normal("level", shape=7)[pt.searchsorted(np.linspace(-1, 1, 6), pm.Data("x", X[:, 0]))])),
+    Case("total_size of as many rows as there are",
+         lambda: pm.Normal("y", X @ slopes(), 1.0, observed=REAL, total_size=N)),
+]  # fmt: skip
+REFUSED += [
+    Case("random walk", words=("'y'", "over all rows", "PartialPosteriorPaths"),
+         define=lambda: pm.GaussianRandomWalk("y", sigma=pm.HalfNormal("sigma"), init_dist=pm.Normal.dist(0, 1),
+                                              observed=REAL)),
+    Case("latent random walk", words=("'y'", "'path' has 60 entries that belong to single rows", "NUTS"),
+         define=lambda: normal(pm.GaussianRandomWalk("path", sigma=1.0, init_dist=pm.Normal.dist(0, 1), shape=N))),
+    Case("an effect of each row", lambda: normal(X @ slopes() + pm.Normal("eps", shape=N)),
+         words=("'y'", "'eps' has 60 entries that belong to single rows", "pm.Mixture")),
+    Case("effects of each row, reshaped", lambda: normal(pm.Normal("u", shape=2 * N).reshape((N, 2))[:, 0]),
+         words=("'y'", "'u' has 120 entries")),
+    Case("effects of each row, filled in", lambda: normal(pt.alloc(pm.Normal("u", shape=N), N)),
+         words=("'y'", "'u' has 60 entries")),
+    Case("effects of the first rows", lambda: normal(pm.Normal("u", shape=N + 3)[:N]),
+         words=("'y'", "'u' has 63 entries")),
+    Case("marginal Gaussian process", words=("'y'", "over all rows", "PartialPosteriorPaths"),
+         define=lambda: pm.gp.Marginal(cov_func=smooth(3)).marginal_likelihood("y", X=X, y=REAL, sigma=1.0)),
+    Case("latent Gaussian process", lambda: normal(pm.gp.Latent(cov_func=smooth(3)).prior("f", X=X)),
+         words=("'y'", "rows", "PartialPosteriorPaths")),
+    Case("a softmax over rows", lambda: normal(pt.special.softmax(pt.as_tensor(REAL) * pm.Normal("b"))),
+         words=("'y'", "normalised against each other")),
+    Case("an op that is not known", lambda: normal(pt.unique(pt.as_tensor(REAL) * pm.Normal("b"))),
+         words=("'y'", "not known", "Unique")),
+    Case("a CustomDist that sums", words=("'y'", "summed over the rows"),
+         define=lambda: pm.CustomDist("y", X @ slopes(), logp=lambda y, mu: -pt.abs(y - mu).sum(), observed=REAL)),
+    Case("nothing observed", lambda: pm.Normal("mu"), words=("no observed variable", "NUTS")),
+    Case("one observation", lambda: pm.Binomial("y", 100, pm.Beta("p", 1, 1), observed=30),
+         words=("no row axis", "NUTS")),
+    Case("rows already subsampled", lambda: pm.Normal("y", pm.Normal("mu"), 1.0, observed=REAL, total_size=10 * N),
+         words=("'y'", "total_size", "all rows")),
+    Case("a value for each row of a mask", words=("'y'", "a value of its own", "pt.switch"),
+         define=lambda: normal(pt.set_subtensor((X @ slopes())[HIGH], pm.Normal("b") * X[HIGH, 1]))),
+    Case("one entry a row, some of them set", lambda: normal(pt.set_subtensor(pm.Normal("u", shape=N)[HIGH], 0.0)),
+         words=("'y'", "'u' has 60 entries")),
+    Case("rows raised more than once", words=("'y'", "rows are set or raised"),
+         define=lambda: normal(pt.inc_subtensor((X @ slopes())[np.array([3, 3])], pm.Normal("b")))),
+    Case("rows in another order set by a mask",
+         lambda: normal(pt.set_subtensor((X @ slopes())[::-1][HIGH], pm.Normal("b"))), words=("'y'", "lag")),
+    Case("a CustomDist that is one draw of all rows", words=("'y'", "X @ beta", "signature"),
+         define=lambda: pm.CustomDist("y", slopes(), X, signature="(k),(n,k)->(n)", observed=REAL,
+                                      logp=lambda value, beta, data: -pt.abs(value - pt.dot(data, beta)))),
+    Case("total_size of other rows than there are", words=("'y'", "total_size", "all rows"),
+         define=lambda: pm.Normal("y", X @ slopes(), 1.0, observed=REAL, total_size=N - 1)),
+    Case("ranks among the rows by searchsorted", words=("'y'", "ranked among"),
+         define=lambda: normal(pm.Normal("slope") * pt.searchsorted(np.sort(REAL), pm.Data("x", X[:, 0])))),
+    Case("a reshape that mixes rows", words=("'y'", "reshape"),
+         define=lambda: normal((X[:, :2] @ pm.Normal("beta", shape=2))[:, None].reshape((2, N // 2)).T.reshape((N,)))),
+    Case("parameters repeated for the rows", lambda: normal(pt.repeat(pm.Normal("u", shape=2), N // 2)),
+         words=("'y'", "shape (60,) computed from 'u'", "is written u[g]")),
+]  # fmt: skip

@@ -162,19 +162,6 @@ def test_a_stream_is_counted_unless_its_length_is_known(monkeypatch):
             table_of(source, **options)
 
 
-def test_a_query_that_changes_is_noticed():
-    con, seen = duckdb.connect(), []
-
-    def source():
-        seen.append(1)
-        return con.sql(f"SELECT range AS a, range + {len(seen) // 2} AS y FROM range(1000)")
-
-    table = table_of(source, [CONTAINERS[0]._replace(shape=()), CONTAINERS[1]._replace(dtype=np.dtype("int64"))],
-                     columns={"X": "a"}, codes={})  # fmt: skip
-    with pytest.raises(ValueError, match="are not what they were in the first pass"):
-        arrays_of(table)
-
-
 BAD = {
     "a missing number": ("SELECT *, NULL::DOUBLE AS z FROM FLIGHTS", "row 0: column 'z' is missing.* WHERE in a query"),
     "a date": ("SELECT *, DATE '2020-01-01' AS z FROM FLIGHTS", r"column 'z' is of type date32.* \(CAST in a query"),
