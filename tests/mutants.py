@@ -42,17 +42,11 @@ PRELOADED = (
 _NONE_CHOSEN = 5
 #: Of the mistakes that cosmic-ray knows those that a person makes; most of the others end in an error at once.
 MISTAKES = (
-    *(
-        f"ReplaceBinaryOperator_{by}"
-        for by in ("Add_Sub", "Sub_Add", "Mul_Div", "Div_Mul", "FloorDiv_Mul", "Pow_Mul")
-    ),
-    *(
-        f"ReplaceComparisonOperator_{by}"
-        for by in (
-            "Lt_LtE", "Lt_Gt", "LtE_Lt", "LtE_GtE", "Gt_GtE", "Gt_Lt", "GtE_Gt", "GtE_LtE",
-            "Eq_NotEq", "NotEq_Eq", "Is_IsNot", "IsNot_Is",
-        )
-    ),
+    *(f"ReplaceBinaryOperator_{by}" for by in ("Add_Sub", "Sub_Add", "Mul_Div", "Div_Mul", "FloorDiv_Mul", "Pow_Mul")),
+    *(f"ReplaceComparisonOperator_{by}" for by in (
+        "Lt_LtE", "Lt_Gt", "LtE_Lt", "LtE_GtE", "Gt_GtE", "Gt_Lt", "GtE_Gt", "GtE_LtE", "Eq_NotEq", "NotEq_Eq",
+        "Is_IsNot", "IsNot_Is",
+    )),
     *(f"ReplaceUnaryOperator_Delete_{of}" for of in ("USub", "Not", "Invert")),
     "AddNot", "ReplaceTrueWithFalse", "ReplaceFalseWithTrue", "ReplaceAndWithOr", "ReplaceOrWithAnd",
     "ReplaceBreakWithContinue", "NumberReplacer", "ZeroIterationForLoop",

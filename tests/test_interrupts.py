@@ -182,15 +182,11 @@ def test_signals_meanwhile_are_handed_on_afterwards():
         signal.signal(signal.SIGUSR2, replaced)
 
 
-def test_an_error_of_the_call_is_raised_and_handlers_are_back():
-    before = signal.getsignal(signal.SIGINT)
+def test_an_error_of_the_call_is_raised_and_other_threads_call_as_ever():
+    before, found = signal.getsignal(signal.SIGINT), []
     with pytest.raises(ZeroDivisionError):
         uninterrupted(lambda: 1 / 0)
     assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_other_threads_call_as_ever():
-    found = []
     thread = threading.Thread(target=lambda: found.append(uninterrupted(np.add, 1, 2)))
     thread.start()
     thread.join()

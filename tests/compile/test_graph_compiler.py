@@ -53,15 +53,15 @@ def test_pytensors_own_linker_would_have_them_compiled(compiled_in_c):
     assert compiled_in_c
 
 
+def compiled(k=2.0, dtype="float64", name="x", **options):
+    x = pt.vector(name, dtype=dtype)
+    return compile_part([x], [k * x], mode="NUMBA", **options)
+
+
 def test_a_graph_asked_for_again_outlives_others(monkeypatch):
     """What a model built again needs may be the oldest that is kept, beside graphs that it compiles."""
     monkeypatch.setattr(graph_compiler, "_compiled", [])
     monkeypatch.setattr(graph_compiler, "_KEPT", 2)
-
-    def compiled(k):
-        x = pt.vector("x")
-        return compile_part([x], [k * x], mode="NUMBA")
-
     oldest, newer = compiled(2.0), compiled(3.0)
     assert compiled(2.0) is oldest
     compiled(4.0)
@@ -70,10 +70,6 @@ def test_a_graph_asked_for_again_outlives_others(monkeypatch):
 
 
 def test_the_same_graph_is_compiled_once_and_another_anew():
-    def compiled(k=2.0, dtype="float64", name="x", **options):
-        x = pt.vector(name, dtype=dtype)
-        return compile_part([x], [k * x], mode="NUMBA", **options)
-
     first = compiled()
     assert compiled(name="of another name") is first
     assert first(np.ones(2))[0].tolist() == [2.0, 2.0]

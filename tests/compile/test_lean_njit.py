@@ -36,7 +36,11 @@ def symbols(dispatcher):
 
 def test_compiled_code_calls_what_python_could_not():
     function = njit(doubled)
-    assert call_of(function)(1.5) == 4.0
+    with compilations() as first:
+        assert call_of(function)(1.5) == 4.0
+    with compilations() as second:
+        assert call_of(function)(2.5) == 6.0
+    assert [names.count("doubled") for names in (first, second)] == [1, 0]  # nothing is compiled twice
     assert not function.overloads
     assert symbols(function.within) == (False, False)
     # numba itself makes it callable from everywhere.
@@ -56,15 +60,6 @@ def test_python_and_compiled_code_call_the_same_function(python_first):
     # What Python has called already, compiled code calls too.
     assert len(function.within.overloads) == (0 if python_first else 1)
     assert np.array_equal(function(np.ones(2)), [2.0, 2.0])
-
-
-def test_nothing_is_compiled_twice_for_compiled_code():
-    function = njit(doubled)
-    with compilations() as first:
-        call_of(function)(1.5)
-    with compilations() as second:
-        call_of(function)(2.5)
-    assert [names.count("doubled") for names in (first, second)] == [1, 0]
 
 
 def test_defaults_keywords_and_options():
