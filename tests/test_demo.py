@@ -12,11 +12,6 @@ from pymc_austerity.steps import ExactMH
 ROWS = 4_000
 
 
-def save(path, **arrays):
-    np.savez(path, **arrays)
-    return path
-
-
 @pytest.fixture
 def covariates():
     return np.random.default_rng(1).normal(size=(ROWS, 2)) * (1, 50) + (0, 7)
@@ -32,18 +27,15 @@ def test_rand_rows():
     assert "mdvis" not in X
 
 
-@pytest.mark.parametrize(
-    ("outcome", "distribution", "others"),
-    [
-        (np.arange(ROWS) % 2 > 0, "Bernoulli", set()),
-        (np.arange(ROWS) % 7, "NegBinomial", {"alpha"}),
-        (np.arange(ROWS) - 1, "Normal", {"sigma"}),
-        (np.linspace(-1, 1, ROWS), "Normal", {"sigma"}),
-    ],
-)
+OUTCOMES = [
+    (np.arange(ROWS) % 2 > 0, "Bernoulli", set()), (np.arange(ROWS) % 7, "NegBinomial", {"alpha"}),
+    (np.arange(ROWS) - 1, "Normal", {"sigma"}), (np.linspace(-1, 1, ROWS), "Normal", {"sigma"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("outcome", "distribution", "others"), OUTCOMES)
 def test_regression_fits_the_outcome(covariates, outcome, distribution, others):
-    X, y = pd.DataFrame(covariates, columns=["a", "b"]), outcome
-    model = demo.regression(X.assign(constant=1.0), y)
+    model = demo.regression(pd.DataFrame(covariates, columns=["a", "b"]).assign(constant=1.0), outcome)
     assert {variable.name for variable in model.free_RVs} == {"intercept", "beta"} | others
     assert model.coords["covariate"] == ("a", "b")
     (observed,) = model.observed_RVs
@@ -62,7 +54,8 @@ def test_regression_fits_the_outcome(covariates, outcome, distribution, others):
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused(tmp_path, capsys, arrays, message):
-    path = save(tmp_path / "rows.npz", **arrays)
+    path = tmp_path / "rows.npz"
+    np.savez(path, **arrays)
     with pytest.raises(ValueError, match=message):
         demo.rows_from_file(path)
     # On the command line the same message, without a traceback.
@@ -92,10 +85,9 @@ def test_effective_draws_grow_with_the_seconds(sampling_result):
     draws = np.random.default_rng(3).normal(size=(2, 300))
     run = Run(sampling_result({"mu": draws}), began=30.0, ended=33.0, finished=True, progress="300 of 300")
     seconds, effective = effective_draws(run)
-    assert seconds[0] == 30.0 + 3.0 * 4 / 300  # four draws are the fewest that count
-    assert seconds[-1] == 33.0
-    assert 300 < effective[-1] < 1200
+    assert (seconds[0], seconds[-1]) == (30.0 + 3.0 * 4 / 300, 33.0)  # four draws are the fewest that count
     assert effective[0] < effective[-1]
+    assert 300 < effective[-1] < 1200
 
 
 @pytest.fixture(scope="module")
@@ -130,18 +122,10 @@ def test_a_run_that_is_stopped_keeps_what_it_drew(exact_step):
     assert whole.progress == "150 of 150"
     assert whole.idata["posterior"].sizes["draw"] == 100
     assert 5.0 < whole.began < whole.ended
-
-
-def test_building_the_step_counts(exact_step):
-    model, step = exact_step
-
-    def build():
-        time.sleep(0.5)
-        return step
-
-    options = {"draws": 5, "tune": 5, "chains": 1, "cores": 1, "progressbar": False, "random_seed": 1}
+    # Building the step counts.
+    options = {**options, "tune": 5, "compute_convergence_checks": False}
     with model:
-        assert sample(5.0, np.inf, build, compute_convergence_checks=False, **options).began > 5.5
+        assert sample(5.0, np.inf, lambda: time.sleep(0.5) or step, draws=5, **{**options, "step": None}).began > 5.5
 
 
 @pytest.mark.contract
@@ -149,7 +133,8 @@ def test_building_the_step_counts(exact_step):
 def test_the_demo_finds_the_slopes_and_reports(tmp_path, capsys, covariates):
     logits = 0.5 + covariates @ (1.0, 0.01)
     y = (np.random.default_rng(2).random(ROWS) < 1 / (1 + np.exp(-logits))).astype(int)
-    path = save(tmp_path / "rows.npz", X=covariates, y=y)
+    path = tmp_path / "rows.npz"
+    np.savez(path, X=covariates, y=y)
     picture = tmp_path / "made" / "demo.png"
     main(["--data", str(path), "--figure", str(picture)] + ["--chains", "2", "--nuts-tune", "500", "--seconds", "1e6"])
     printed = capsys.readouterr().out

@@ -44,11 +44,11 @@ def test_between_poles_at_them_and_at_the_ends(order):
 def test_derivatives_by_a_shape_stay_in_compiled_code(recwarn):
     shape = pt.dvector("shape")
     log_density = pt.gammaln(shape) - pt.gammaln(2 * shape)
-    first = pt.grad(log_density.sum(), shape)
-    second = pt.grad(first.sum(), shape)
-    third = pt.grad(second.sum(), shape)
+    derivatives = [log_density]
+    for _ in range(3):
+        derivatives.append(pt.grad(derivatives[-1].sum(), shape))
     at = np.array([0.3, 2.0, 50.0])
-    found = compile_log_density([shape], [first, second, third], mode="NUMBA")(at)
+    found = compile_log_density([shape], derivatives[1:], mode="NUMBA")(at)
     expected = [
         special.psi(at) - 2 * special.psi(2 * at),
         special.polygamma(1, at) - 4 * special.polygamma(1, 2 * at),
