@@ -40,70 +40,45 @@ class Case:
     wrong: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
-SIZES = (0, 1, 2.5)
+SIZES, RATES = (0, 1, 2.5), (0, 1, NAN)
 TESTS = {
     "Exact": Case(),
     "ExactBarker": Case(),
     "AlwaysAccept": Case(),
-    "SequentialT": Case(
-        {"epsilon": 0.05, "batch_size": 50},
-        {"epsilon": (-0.1, 0.6, NAN), "batch_size": SIZES, "alpha": (0.4, 1.1, NAN), "replacement": ()},
-    ),
+    "SequentialT": Case({"epsilon": 0.05, "batch_size": 50}, {
+        "epsilon": (-0.1, 0.6, NAN), "batch_size": SIZES, "alpha": (0.4, 1.1, NAN), "replacement": (),
+    }),
     "FixedBatch": Case({"batch_size": 50}, {"batch_size": SIZES}),
-    "ConcentrationBound": Case(
-        {},
-        {"delta": (0, 1, NAN), "gamma": (1, NAN), "p": (1, NAN), "batch_size": SIZES, "inequality": ("bernstein",)},
-    ),
-    "Barker": Case(
-        {"batch_size": 50},
-        {
-            "batch_size": SIZES,
-            "sigma": (0.1, 2, NAN),
-            "growth": (1, NAN),
-            "normality_tol": (0, -1, NAN),
-            "skewness": (),
-        },
-    ),
+    "ConcentrationBound": Case({}, {
+        "delta": (0, 1, NAN), "gamma": (1, NAN), "p": (1, NAN), "batch_size": SIZES, "inequality": ("bernstein",),
+    }),
+    "Barker": Case({"batch_size": 50}, {
+        "batch_size": SIZES, "sigma": (0.1, 2, NAN), "growth": (1, NAN), "normality_tol": (0, -1, NAN), "skewness": (),
+    }),
     "ScalableSubsampling": Case(),
     "NoisePenalty": Case({"batch_size": 50}, {"batch_size": SIZES, "max_variance": (0, INF, NAN), "growth": (1, NAN)}),
-}
-RATES = (0, 1, NAN)
+}  # fmt: skip
+#: What is () is known only with the model: tests/proposals.
 PROPOSALS = {
-    "RandomWalk": Case(
-        {}, {"scale": (0, -1, NAN, INF), "cov": (1.0, [[1.0, 2.0]], -np.eye(2)), "target_accept": RATES}
-    ),
+    "RandomWalk": Case({}, {
+        "scale": (0, -1, NAN, INF), "cov": (1.0, [[1.0, 2.0]], -np.eye(2)), "target_accept": RATES,
+    }),
     "AdaptiveMetropolis": Case({}, {"target_accept": RATES}),
-    "Langevin": Case(
-        {"batch_size": 50},
-        {
-            "step_size": (0, NAN, INF),
-            "batch_size": (0, 1.5),
-            "preconditioner": (0.0, -np.eye(2), np.zeros((2, 3))),
-            "target_accept": RATES,
-        },
-    ),
-    "SurrogateHMC": Case(
-        {}, {"step_size": (0, NAN, "long"), "path_length": (0, NAN, "long"), "transitions": (0, 1.5, "many")}
-    ),
+    "Langevin": Case({"batch_size": 50}, {
+        "step_size": (0, NAN, INF), "batch_size": (0, 1.5), "preconditioner": (0.0, -np.eye(2), np.zeros((2, 3))),
+        "target_accept": RATES,
+    }),
+    "SurrogateHMC": Case({}, {
+        "step_size": (0, NAN, "long"), "path_length": (0, NAN, "long"), "transitions": (0, 1.5, "many"),
+    }),
     "CrankNicolson": Case({}, {"rho": (1, -0.1, NAN, "small"), "degrees_of_freedom": (0, -1, NAN, INF)}),
     "StiefelWalk": Case({}, {"scale": (0, NAN, INF), "target_accept": RATES}),
-    "ReversibleJump": Case(
-        {"coefficients": "beta", "indicators": "gamma"},
-        {
-            "coefficients": (),  # known only with the model: tests/proposals/jumps
-            "indicators": (),
-            "smallest": (),
-            "largest": (),
-            "birth_scale": (0, NAN),
-            "birth_centre": (NAN, INF),
-            "update_scale": (0, NAN),
-            "target_accept": RATES,
-            "weights": ((1, 1), (1, 0, 1), (1, NAN, 1)),
-            "excluded": (0, NAN),
-            "transitions": (0, 1.5, True),
-        },
-    ),
-}
+    "ReversibleJump": Case({"coefficients": "beta", "indicators": "gamma"}, {
+        "coefficients": (), "indicators": (), "smallest": (), "largest": (), "birth_scale": (0, NAN),
+        "birth_centre": (NAN, INF), "update_scale": (0, NAN), "target_accept": RATES,
+        "weights": ((1, 1), (1, 0, 1), (1, NAN, 1)), "excluded": (0, NAN), "transitions": (0, 1.5, True),
+    }),
+}  # fmt: skip
 
 
 def of_the_package(root: type) -> dict[str, type]:
