@@ -144,38 +144,31 @@ def mean_model():
     return model, y.mean(), 2 / np.sqrt(N)
 
 
-class TestStuckChains:
-    """R-hat against chains that do not move, started further apart than the posterior is wide."""
+APART = np.array([-3.0, -1.0, 1.0, 3.0])
+#: How large steps are and how far apart chains start, in posterior standard deviations, and the verdicts.
+STUCK = {
+    "they stay where they start": (0.001, APART, {"chains": DO_NOT_TRUST, "acceptance": TRUST}),
+    # Chains in one place agree, accept and decide rightly; their own spread does not say how far they go.
+    "a step size that collapsed": (1e-9, 0 * APART, {"movement": DO_NOT_TRUST, "acceptance": TRUST}),
+    "they move": (2.4, APART, {"movement": TRUST}),
+}
 
-    def run(self, model, scale, starts, caplog):
-        with model:
-            step = pma.ExactMH(proposal=pma.RandomWalk(scale=scale), proxy=None, tune=False)
-        return sampled(model, step, caplog, draws=400, tune=100, initvals=[{"mu": s} for s in starts])
 
-    def test_chains_that_stay_where_they_start_disagree(self, mean_model, caplog):
-        model, centre, sd = mean_model
-        starts = centre + sd * np.array([-3.0, -1.0, 1.0, 3.0])
-        _, report, _ = self.run(model, sd / 1000, starts, caplog)
-        chains = report.checks.loc["chains"]
-        assert chains["verdict"] == DO_NOT_TRUST
+@pytest.mark.parametrize("kind", STUCK)
+def test_chains_that_do_not_move_are_told_from_those_that_do(mean_model, caplog, kind):
+    (model, centre, sd), (scale, starts, verdicts) = mean_model, STUCK[kind]
+    with model:
+        step = pma.ExactMH(proposal=pma.RandomWalk(scale=scale * sd), proxy=None, tune=False)
+    initial = [{"mu": mu} for mu in centre + sd * starts]
+    _, report, said = sampled(model, step, caplog, draws=400, tune=100, initvals=initial)
+    assert report.checks.loc[list(verdicts), "verdict"].to_dict() == verdicts
+    chains = report.checks.loc["chains"]
+    if scale > 1:
+        assert "collapsed" not in said
+        assert chains["value"] < 1.05
+        assert chains["verdict"] in (TRUST, NOT_KNOWN)  # 4 chains of few draws
+    elif starts.any():
         assert chains["value"] > 2
-        # Acceptance alone would say that all is well: steps that small are nearly always accepted.
-        assert report.checks.loc["acceptance", "verdict"] == TRUST
-
-    def test_a_step_size_that_collapsed_is_told_apart(self, mean_model, caplog):
-        """Chains in one place agree, accept and decide rightly; their own spread does not say how far they go."""
-        model, centre, sd = mean_model
-        _, report, said = self.run(model, 1e-9 * sd, [centre] * 4, caplog)
-        assert report.checks.loc["movement", "verdict"] == DO_NOT_TRUST
-        assert report.checks.loc["acceptance", "verdict"] == TRUST
+    else:
         assert "do not trust" in said
         assert "step size has collapsed" in said
-
-    def test_chains_that_move_agree(self, mean_model, caplog):
-        model, centre, sd = mean_model
-        starts = centre + sd * np.array([-3.0, -1.0, 1.0, 3.0])
-        _, report, said = self.run(model, 2.4 * sd, starts, caplog)
-        assert report.checks.loc["movement", "verdict"] == TRUST
-        assert "collapsed" not in said
-        assert report.checks.loc["chains", "value"] < 1.05
-        assert report.checks.loc["chains", "verdict"] in (TRUST, NOT_KNOWN)  # 4 chains of few draws

@@ -85,22 +85,17 @@ def test_a_worker_that_dies_changes_nothing(client, tmp_path, alone):
 
 
 @pytest.mark.slow
-def test_a_cluster_that_gives_up_is_an_error_in_words(client, tmp_path, monkeypatch):
+def test_a_cluster_that_gives_up_or_is_closed_is_an_error_in_words(client, tmp_path, monkeypatch):
+    with pytest.importorskip("distributed").Client(client.cluster, set_as_default=False) as closed:
+        table = opened(bag(tmp_path), closed)
+    with pytest.raises(RuntimeError, match="not finished on the Dask cluster"):
+        drawn(table)
     monkeypatch.setattr(client.cluster.scheduler, "allowed_failures", 0)
     table = opened(bag(tmp_path), client)
     (tmp_path / "die").touch()
     with pytest.raises(RuntimeError, match=r"not finished on the Dask cluster \(KilledWorker.*checkpoint="):
         drawn(table)
     client.wait_for_workers(4)
-
-
-@pytest.mark.slow
-def test_a_client_that_was_closed_is_an_error_in_words(client, tmp_path):
-    distributed = pytest.importorskip("distributed")
-    with distributed.Client(client.cluster, set_as_default=False) as closed:
-        table = opened(bag(tmp_path), closed)
-    with pytest.raises(RuntimeError, match="not finished on the Dask cluster"):
-        drawn(table)
 
 
 def test_a_cluster_without_workers_is_said_and_not_waited_for_longer_than_dask_is_told(tmp_path, monkeypatch, caplog):
