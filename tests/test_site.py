@@ -89,19 +89,14 @@ def too_wide(found):
 
 @pytest.mark.slow
 @pytest.mark.skipif(BROWSER is None, reason="needs chromium or Google Chrome")
-def test_pages_fit_the_screen_and_have_no_errors():
+def test_pages_fit_the_screen_and_have_no_errors(tmp_path):
     found, errors = look_at(SITE, PAGES)
     assert len(found) == len(PAGES) * len(WIDTHS)
     assert too_wide(found) == []
     assert {page for page, _, _, header, _ in found if not 0 < header < 90} == set()  # one row
     assert [(page, cut) for page, width, _, _, cut in found if width == max(WIDTHS) and cut] == []
     assert errors == []
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(BROWSER is None, reason="needs chromium or Google Chrome")
-def test_a_wide_page_and_an_error_are_seen(tmp_path):
-    """Negative control."""
+    # Negative control: a wide page and an error are seen.
     wide = f"<p style='width:800px'>wide</p><pre style='overflow-x:auto'>{300 * 'x'}</pre>"
     (tmp_path / "bad.html").write_text(f"{wide}<script>nothing.here</script>")
     found, errors = look_at(tmp_path, ["bad"])
@@ -144,14 +139,10 @@ def follow(start):
     return read, gone
 
 
-def test_links_lead_somewhere():
+def test_links_lead_somewhere_and_broken_ones_are_found(tmp_path):
     read, gone = follow(SITE / "index.html")
     assert len(read) > 100
     assert gone == []
-
-
-def test_broken_links_are_found(tmp_path):
-    """Negative control."""
     page = tmp_path / "page.html"
     page.write_text("<a href='gone.html'></a><a href='#gone'></a><a href='#here' id='here'></a>")
     assert follow(page)[1] == [("page.html", "gone.html", ""), ("page.html", "page.html", "gone")]
