@@ -30,16 +30,11 @@ def of_mean(mean):
     return lambda groups, size=5: pm.Normal("y", mean(groups, size), 1.0, observed=REAL)
 
 
-def deterministic(size):
-    return pm.Deterministic("u", pm.Normal("z", shape=size) * pm.HalfNormal("tau"))
-
-
 by_vector = of_mean(lambda groups, size: pm.Normal("u", shape=size)[groups])
 MODELS = {
     "vector": by_vector,
     "matrix": of_mean(lambda groups, size: pm.Normal("u", shape=(3, size))[np.arange(N) % 3, groups]),
     "row of a matrix": of_mean(lambda groups, size: (X[:, :2] * pm.Normal("u", shape=(size, 2))[groups]).sum(axis=1)),
-    "deterministic": of_mean(lambda groups, size: deterministic(size)[groups]),
     "data": of_mean(lambda groups, size: pm.Normal("slope") * pm.Data("u", np.linspace(0, 1, size))[groups]),
 }
 
@@ -51,30 +46,48 @@ def test_numbers_in_range_are_read_negative_ones_as_well(build):
     assert np.abs(rows_of(lambda: build((GROUPS + 1) % 5)) - rows).max() > 0.01  # numbers that are in range, and wrong
 
 
-@pytest.mark.parametrize(("build", "shift"), [*((build, 1) for build in MODELS.values()), (by_vector, -6)])
-def test_numbers_beyond_the_axis_are_refused_by_name(build, shift):
-    with pytest.raises(ValueError, match=rf"has 5 entries .* from {shift} to {4 + shift}.*from 0 to 4"):
-        read(lambda: build(GROUPS + shift))
-
-
-def test_the_message_names_the_variable_and_the_data():
-    def build():
-        by_vector(pm.Data("county", GROUPS) + 1)
-
-    with pytest.raises(ValueError, match="^u has 5 entries along axis 0, but the rows index it by county with"):
-        read(build)
-
-
-@pytest.mark.parametrize("shift", [3, -9])
-def test_numbers_beyond_an_array_of_numbers_are_refused(shift):
-    """As an effect of the school of a class, ``u[school[class_]]``."""
+def by_school(classes):
+    """An effect of the school of a class."""
     school = pt.constant(np.array([0, 0, 1, 1, 2]))
+    pm.Normal("y", pm.Normal("u", shape=3)[school[pm.Data("class_", classes)]], 1.0, observed=REAL)
 
-    def build():
-        pm.Normal("y", pm.Normal("u", shape=3)[school[pm.Data("class_", GROUPS + shift)]], 1.0, observed=REAL)
 
-    with pytest.raises(ValueError, match=f"has 5 entries along axis 0, .* by class_ with numbers from {shift} to"):
-        read(build)
+def of_nothing():
+    pm.Normal("y", X @ slopes() + pm.Normal("u", shape=3)[np.zeros(0, int)].sum(), 1.0, observed=REAL)
+
+
+def drawn(index):
+    return lambda: pm.Normal("y", pm.Normal("u", shape=3)[index()], 1.0, observed=REAL)
+
+
+BEYOND = "has 5 entries .* from {} to {}.*from 0 to 4"
+DRAWN = "u has 3 entries .* index it by {0} .*Give {0} a prior .* 0 to 2"
+
+
+@pytest.mark.parametrize(
+    ("define", "said"),
+    [
+        *((lambda build=build: build(GROUPS + 1), BEYOND.format(1, 5)) for build in MODELS.values()),
+        (lambda: by_vector(GROUPS - 6), BEYOND.format(-6, -2)),
+        (lambda: by_vector(pm.Data("county", GROUPS) + 1), "^u has 5 entries along axis 0, but .* by county with"),
+        (lambda: by_school(GROUPS + 3), "has 5 entries along axis 0, .* by class_ with numbers from 3 to"),
+        (lambda: by_school(GROUPS - 9), "has 5 entries along axis 0, .* by class_ with numbers from -9 to"),
+        (drawn(lambda: pm.DiscreteUniform("which", 0, 3)), DRAWN.format("which")),
+        (drawn(lambda: pm.DiscreteUniform("kind", -5, 2, shape=5)[GROUPS]), DRAWN.format("kind")),
+    ],
+)
+def test_numbers_beyond_the_axis_are_refused_by_name(define, said):
+    with pytest.raises(ValueError, match=said):
+        read(define)
+
+
+def test_a_drawn_index_and_one_of_nothing_are_in_range():
+    u, beta = np.array([-1.0, 0.0, 2.0]), np.array([0.5, -0.2, 0.1])
+    for which in range(3):
+        rows = rows_of(drawn(lambda: pm.DiscreteUniform("which", 0, 2)), u=u, which=which)
+        np.testing.assert_allclose(rows, norm.logpdf(REAL, u[which]))
+    rows = rows_of(of_nothing, u=0 * u, beta=beta)
+    np.testing.assert_allclose(rows, norm.logpdf(REAL, X @ beta))
 
 
 def test_replaced_data_are_compared_again():
@@ -88,48 +101,11 @@ def test_replaced_data_are_compared_again():
             pm.sample(2, tune=2, chains=1, step=step, progressbar=False, compute_convergence_checks=False)
 
 
-def test_an_index_of_nothing_is_in_range():
-    def build():
-        table = pm.Normal("u", shape=3)
-        pm.Normal("y", X @ slopes() + table[np.zeros(0, int)].sum(), 1.0, observed=REAL)
-
-    u, beta = np.zeros(3), np.array([0.5, -0.2, 0.1])
-    np.testing.assert_allclose(rows_of(build, u=u, beta=beta), norm.logpdf(REAL, X @ beta))
-
-
-def test_an_index_that_the_model_draws_is_left_to_its_support():
-    def build():
-        which = pm.DiscreteUniform("which", 0, 2)
-        pm.Normal("y", pm.Normal("u", shape=3)[which], 1.0, observed=REAL)
-
-    u = np.array([-1.0, 0.0, 2.0])
-    for which in range(3):
-        np.testing.assert_allclose(rows_of(build, u=u, which=which), norm.logpdf(REAL, u[which]))
-
-
-@pytest.mark.parametrize(
-    ("build", "by"),
-    [
-        (lambda u: u[pm.DiscreteUniform("which", 0, 3)], "which"),
-        (lambda u: u[pm.DiscreteUniform("kind", -5, 2, shape=5)[GROUPS]], "kind"),
-    ],
-)
-def test_a_drawn_index_whose_prior_reaches_beyond_is_refused(build, by):
-    def beyond():
-        pm.Normal("y", build(pm.Normal("u", shape=3)), 1.0, observed=REAL)
-
-    with pytest.raises(ValueError, match=f"u has 3 entries .* index it by {by} .*Give {by} a prior .* 0 to 2"):
-        read(beyond)
-
-
 VECTOR, K = pt.vector("vector"), pt.iscalar("k")
 
 
-@pytest.mark.parametrize("index", [slice(5, 2, -1), slice(None, None, 3), slice(-2, None), 3, -1])
+@pytest.mark.parametrize("index", [slice(5, 2, -1), slice(None, None, 3), slice(-2, None), -1])
 def test_entries_are_those_that_numpy_takes(index):
     np.testing.assert_array_equal(entries_taken(VECTOR[index].owner, 7), np.atleast_1d(np.arange(7)[index]))
-
-
-@pytest.mark.parametrize("index", [slice(2, K), slice(None, None, K), K])
-def test_what_only_data_say_is_not_known(index):
-    assert entries_taken(VECTOR[index].owner, 7) is None
+    for said_by_data in (slice(2, K), slice(None, None, K), K):
+        assert entries_taken(VECTOR[said_by_data].owner, 7) is None
