@@ -1,5 +1,7 @@
 """Rows without likelihood beyond a limit: refused where parameters move it and a part of the rows decides."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -34,12 +36,7 @@ def shifted():
     pm.Potential("y", pm.logp(pm.Exponential.dist(2.0), Y - pm.Normal("limit", 0, 1)).sum())
 
 
-def triangular():
-    limit = pm.HalfNormal("limit", 5)
-    pm.Triangular("y", lower=0, c=limit / 2, upper=limit, observed=Y)
-
-
-MOVING = [uniform, uniform_of_groups, truncated, pareto, shifted, triangular]
+MOVING = [uniform, uniform_of_groups, truncated, pareto, shifted]
 
 
 @pytest.mark.parametrize("step", [pma.PenaltyMH, pma.MHSS])
@@ -83,18 +80,11 @@ def number_of_classes():
 FIXED = [fixed_limits, jumps_in_a_mixture, number_of_classes]
 
 
-def refused(define):
-    likelihood = read(define)[1].likelihood
-    try:
-        require_fixed_support(likelihood, "step")
-    except ValueError:
-        return True
-    return False
-
-
 @pytest.mark.parametrize("define", [*MOVING, *FIXED])
 def test_only_what_parameters_move_is_a_limit(define, monkeypatch):
-    assert refused(define) == (define in MOVING)
+    likelihood = read(define)[1].likelihood
+    with pytest.raises(ValueError, match="beyond a limit") if define in MOVING else nullcontext():
+        require_fixed_support(likelihood, "step")
     # Control: with a walk that stops at the first operation, none is found.
     monkeypatch.setattr(moving_support, "_conditions", lambda graph: ())
-    assert not refused(define)
+    require_fixed_support(likelihood, "step")
