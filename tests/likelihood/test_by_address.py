@@ -37,23 +37,19 @@ def log_prior(scale):
     return value
 
 
-def test_two_models_are_told_apart_by_their_addresses():
-    one, two = (reach_log_prior(log_prior(scale), NO_DATA) for scale in (1.0, 3.0))
-    theta, others = np.array([1.0, 2.0]), np.empty(0)
-    found = [log_prior_at(Links(log_prior=reached.address), theta, others, NOWHERE) for reached in (one, two, one)]
-    assert found == [-5.0, -15.0, -5.0]
+def test_functions_are_told_apart_by_their_addresses():
+    reached = [reach_log_prior(log_prior(scale), NO_DATA) for scale in (1.0, 3.0)]
+    one, two = (Links(log_prior=of.address) for of in reached)
+
+    def prior_at(theta, *links):
+        return [log_prior_at(of, np.array(theta), np.empty(0), NOWHERE) for of in links]
+
+    assert prior_at([1.0, 2.0], one, two, one) == [-5.0, -15.0, -5.0]
     assert len(log_prior_at.signatures) == 1
-
-
-def test_an_error_comes_through():
-    reached = reach_log_prior(log_prior(1.0), NO_DATA)
     with pytest.raises(ValueError, match="beyond five"):
-        log_prior_at(Links(log_prior=reached.address), np.full(2, 6.0), np.empty(0), NOWHERE)
-
-
-def test_a_function_that_nobody_has_linked_is_refused():
+        prior_at([6.0, 6.0], one)
     with pytest.raises(RuntimeError, match="nobody has linked"):
-        log_prior_at(Links(), np.zeros(2), np.empty(0), NOWHERE)
+        prior_at([0.0, 0.0], Links())
 
 
 def test_arrays_are_found_again_whatever_their_types():
