@@ -1,6 +1,6 @@
 """Few rows that have the sums of squares and products of all, and which likelihoods they determine."""
 
-from fractions import Fraction
+import math
 from itertools import permutations
 
 import numpy as np
@@ -70,32 +70,20 @@ def test_other_likelihoods_are_not_taken_for_sums_of_squares(build):
     assert not is_quadratic_in_data(of(build)[0])
 
 
-def solved(matrix, right):
-    """Solve a positive definite system of fractions."""
-    rows = [[*row, value] for row, value in zip(matrix, right)]
-    for i, row in enumerate(rows):
-        rows[i] = row = [value / row[i] for value in row]
-        for j in range(len(rows)):
-            if j != i:
-                rows[j] = [a - rows[j][i] * b for a, b in zip(rows[j], row)]
-    return [row[-1] for row in rows]
-
-
-def least_squares(columns, counts):
-    """Return coefficients of the last columns for the first, their sds times √n, and the variance, without rounding."""
-    n = sum(map(Fraction, counts.tolist()))
-    ys, *xs = ([Fraction(value) for value in column.tolist()] for column in columns)
-    xs = [[Fraction(1)] * len(ys), *xs]
-    weights = [Fraction(count) / n for count in counts.tolist()]
-
-    def mean_product(a, b):
-        return sum(w * p * q for w, p, q in zip(weights, a, b))
-
-    products, along_y = [[mean_product(a, b) for a in xs] for b in xs], [mean_product(a, ys) for a in xs]
-    b = solved(products, along_y)
-    variance = mean_product(ys, ys) - sum(p * q for p, q in zip(b, along_y))
-    inverse = [solved(products, [Fraction(int(i == k)) for i in range(len(xs))])[k] for k in range(len(xs))]
-    return b, [float(variance * v) ** 0.5 for v in inverse], variance
+def least_squares(columns, counts=1.0):
+    """Coefficients of the last columns for the first, their sds times √n, and the variance, of centred columns."""
+    weights = counts * np.ones(len(columns[0]))
+    weights /= math.fsum(weights)
+    centred = []
+    for column in columns:
+        near = column - column[0]  # without rounding, or nearly so
+        centred.append((near - math.fsum(weights * near)) * np.sqrt(weights))
+    units = [np.linalg.norm(column) for column in centred]
+    y, *xs = (column / unit for column, unit in zip(centred, units))
+    table, in_units = np.column_stack(xs), units[0] / np.array(units[1:])
+    b = np.linalg.lstsq(table, y)[0]
+    variance, spread = ((y - table @ b) ** 2).sum(), np.linalg.pinv(table.T @ table).diagonal()
+    return b * in_units, np.sqrt(variance * spread) * in_units, variance
 
 
 def different_units(unit, noise, far, n=50):
@@ -111,16 +99,14 @@ def largest_error(columns, order, counts=None):
     """Return how far least squares of a few rows is off, in sds of one row and as a share of the variance."""
     arrays = tuple(columns[k] for k in order)
     if counts is None:
-        few, _ = moment_rows(Rows(arrays))
-        found, counts = few.arrays, np.ones(len(arrays[0]))
+        found = moment_rows(Rows(arrays))[0].arrays
     else:
-        few, _ = moment_rows(Rows((*arrays, counts), np.arange(len(counts))))
-        found = few.values
-    back = [found[order.index(k)] for k in range(len(columns))]
-    b, sds, variance = least_squares(columns, counts)
-    of_few, _, variance_of_few = least_squares(back, np.ones(len(few)))
-    apart = max(abs(float(p - q)) / sd for p, q, sd in zip(b, of_few, sds))
-    return max(apart, abs(float(variance_of_few / variance) - 1))
+        found = moment_rows(Rows((*arrays, counts), np.arange(len(counts))))[0].values
+    (b, sds, variance), (of_few, _, variance_of_few) = (
+        least_squares(columns, 1.0 if counts is None else counts),
+        least_squares([found[order.index(k)] for k in range(len(columns))]),
+    )
+    return max(np.max(np.abs(b - of_few) / sds), abs(variance_of_few / variance - 1))
 
 
 def root_by_eigenvalues(table, mode, qr=np.linalg.qr):
@@ -137,15 +123,15 @@ def test_moment_rows_in_any_units_and_order_of_columns(unit, noise, far, tol):
     assert max(largest_error(columns, order) for order in permutations(range(3))) < tol
 
 
-def test_moment_rows_by_eigenvalues_are_caught(monkeypatch):
-    monkeypatch.setattr(sums_of_squares.np.linalg, "qr", root_by_eigenvalues)
-    assert max(largest_error(different_units(1e12, 1.0, 0), order) for order in permutations(range(3))) > 0.1
-
-
 def test_moment_rows_of_dates_in_nanoseconds():
     y, x, z = different_units(1.0, 1e-3, 0)
     dates = 1.7e18 + 3e15 * x  # over a year
     assert max(largest_error((y, dates, z), order) for order in permutations(range(3))) < 1e-6
+
+
+def test_moment_rows_by_eigenvalues_are_caught(monkeypatch):
+    monkeypatch.setattr(sums_of_squares.np.linalg, "qr", root_by_eigenvalues)
+    assert max(largest_error(different_units(1e12, 1.0, 0), order) for order in permutations(range(3))) > 0.1
 
 
 def test_moment_rows_in_chunks_and_with_counts(monkeypatch):
