@@ -47,17 +47,14 @@ def test_what_is_computed_is_the_same_but_for_rounding():
         pt.cumsum(a),
     ]
     double = in_double(graphs)
+    of_double = pt.exp(pt.dvector("d")).sum()
+    assert in_double([of_double])[0] is of_double
     assert {g.type.dtype for g in double} == {"float64"}
     values = [np.array([0.1, -0.2, 0.3], "f4"), np.eye(3, dtype="f4") + np.float32(0.1), np.array([0, 1, 2], "i4")]
     found = pytensor.function([a, m, k], [*graphs, *double], mode="FAST_COMPILE")(*values)
     for one, other in zip(found[: len(graphs)], found[len(graphs) :], strict=True):
         assert np.allclose(one, other, rtol=1e-6, atol=1e-6)
     assert np.isclose(found[len(graphs)][0], np.exp(values[1][0].astype(float) @ values[0]) + 1, rtol=1e-14)
-
-
-def test_a_graph_of_double_precision_stays_as_it_is():
-    graph = pt.exp(pt.dvector("a")).sum()
-    assert in_double([graph])[0] is graph
 
 
 def test_a_sparse_matrix_of_single_precision():
