@@ -55,7 +55,6 @@ def truncated(lower, upper, of=pm.Normal, observed=Z):
 TAKEN = {
     "deaths at infinity": lambda: survival(UPPER),
     "deaths at infinity, pm.Data": lambda: survival(pm.Data("upper", UPPER)),
-    "a limit computed in the model": lambda: survival(pt.switch(DEATH > CENSORED_AT, CENSORED_AT, np.inf)),
     "left, right and not censored": tobit(some(-1.0, Z < -1), some(1.0, Z > 1)),
     "truncated in some rows, pm.Data": truncated(list(some(-2.0, X > 0)), 2.0),
     "truncated above by a scalar infinity": truncated(-2.0, np.inf),
