@@ -21,6 +21,17 @@ def observed(n=N):
     return RNG.normal(size=n)
 
 
+def model_of(define):
+    with by_numpy, pm.Model(coords={"row": range(N)}) as model:
+        define()
+    return model
+
+
+def loop(outcome):
+    """Outcomes y0, y1, ..., each with a parameter of its own."""
+    return lambda: [outcome(k, f"y{k}", f"u{k}") for k in range(K)]
+
+
 def regressions_of_several_lengths():
     mu = pm.Normal("mu")
     for k in range(K):
@@ -48,12 +59,6 @@ def numbers():
         pm.Normal(f"y{k}", pm.Normal(f"u{k}", mu, 1), 0.5 + k, observed=float(k))
 
 
-def effects_within():
-    for k in range(K):
-        u = pm.Normal(f"u{k}", 0, 1, shape=5)
-        pm.Normal(f"y{k}", u[RNG.integers(0, 5, N)], 1, observed=observed())
-
-
 def not_centred():
     mu, s = pm.Normal("mu"), pm.HalfNormal("s")
     for k in range(K):
@@ -72,51 +77,13 @@ def a_stack_of_vectors():
     pm.Normal("y", (X * u[np.arange(N) % K]).sum(1), 1, observed=observed())
 
 
+effects_within = loop(
+    lambda k, y, u: pm.Normal(y, pm.Normal(u, shape=5)[RNG.integers(0, 5, N)], 1, observed=observed())
+)
 ALIKE = [
     regressions_of_several_lengths, entries_of_vectors, zero_inflated_with_dims, numbers, effects_within,
     vectors_a_row, a_stack_of_vectors,
 ]  # fmt: skip
-
-
-def in_containers():
-    for k in range(K):
-        pm.Normal(f"y{k}", pm.Normal(f"u{k}"), 1, observed=pm.Data(f"d{k}", observed()))
-
-
-def rows_of_a_container():
-    x = pm.Data("x", X[:, 0])
-    for k in range(K):
-        pm.Normal(f"y{k}", pm.Normal(f"u{k}") * x, 1, observed=observed())
-
-
-def of_different_laws():
-    for k in range(K):
-        pm.Normal(f"y{k}", pm.Normal(f"u{k}") if k % 2 else pm.StudentT(f"u{k}", 4), 1, observed=observed())
-
-
-def one_that_reads_another():
-    u = [pm.Normal(f"u{k}") for k in range(K)]
-    for k in range(K):
-        pm.Normal(f"y{k}", u[k] * u[0 if k == 3 else k], 1, observed=observed())
-
-
-def means_over_rows():
-    for k in range(K):
-        x = pt.as_tensor(observed())
-        pm.Normal(f"y{k}", pm.Normal(f"u{k}") * (x - pt.mean(x)), 1, observed=observed())
-
-
-def two_loops():
-    """One can be joined, the other cannot; that leaves the first."""
-    for k in range(K):
-        pm.Normal(f"y{k}", pm.Normal(f"u{k}"), 1, observed=observed())
-        pm.Normal(f"z{k}", pm.Normal(f"v{k}"), 1, observed=pm.Data(f"d{k}", observed()))
-
-
-def model_of(define):
-    with by_numpy, pm.Model(coords={"row": range(N)}) as model:
-        define()
-    return model
 
 
 @pytest.mark.parametrize("define", ALIKE)
@@ -141,44 +108,74 @@ def test_alike_outcomes_are_read_as_one(define):
         )
 
 
-@pytest.mark.parametrize(
-    "define",
-    [in_containers, rows_of_a_container, of_different_laws, one_that_reads_another, means_over_rows],
-)
+def rows_of_a_container():
+    x = pm.Data("x", X[:, 0])
+    loop(lambda k, y, u: pm.Normal(y, pm.Normal(u) * x, 1, observed=observed()))()
+
+
+def one_that_reads_another():
+    us = [pm.Normal(f"u{k}") for k in range(K)]
+    loop(lambda k, y, u: pm.Normal(y, us[k] * us[0 if k == 3 else k], 1, observed=observed()))()
+
+
+def in_containers(k, y, u):
+    return pm.Normal(y, pm.Normal(u), 1, observed=pm.Data(f"data of {y}", observed()))
+
+
+OTHERS = {
+    "in containers": loop(in_containers),
+    "rows of a container": rows_of_a_container,
+    "of different laws": loop(
+        lambda k, y, u: pm.Normal(y, (pm.Normal if k % 2 else pm.Cauchy)(u, 0, 1), 1, observed=observed())
+    ),
+    "one that reads another": one_that_reads_another,
+    "means over rows": loop(
+        lambda k, y, u: pm.Normal(
+            y, pm.Normal(u) * ((x := pt.as_tensor(observed())) - x.mean()), 1, observed=observed()
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("define", OTHERS.values(), ids=OTHERS)
 def test_others_are_left_as_they_are(define):
     """Containers may get rows of another number, and a mean over the rows of one is none over those of all."""
     assert joined_model(model_of(define)) is None
 
 
-def test_few_are_left_as_they_are(monkeypatch):
-    monkeypatch.setitem(globals(), "K", 4)
+def test_few_and_those_of_another_density_are_left_as_they_are(monkeypatch):
+    """The control: rows given to the next outcome are found by the comparison of log densities."""
+    model, repeat = model_of(not_centred), np.repeat
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "repeat", lambda a, n: np.roll(repeat(a, n), 1))
+        assert joined_model(model) is None
+    assert joined_model(model) is not None
+    monkeypatch.setitem(globals(), "K", 3)
     assert joined_model(model_of(not_centred)) is None
-
-
-def slices_of_a_container():
-    x, b = pm.Data("x", RNG.normal(size=300)), pm.Normal("b")
-    for k, ends in enumerate(np.split(np.arange(300), [60, 110, 180, 240])):
-        pm.Normal(f"y{k}", b * x[ends[0] : ends[-1] + 1], 1, observed=observed(len(ends)))
 
 
 def test_slices_of_a_container_are_refused_for_what_they_are():
     """Not for lengths that differ, of which outcomes in a loop may have as many as there are."""
-    model = model_of(slices_of_a_container)
+
+    def define():
+        x, b = pm.Data("x", RNG.normal(size=300)), pm.Normal("b")
+        for k, ends in enumerate(np.split(np.arange(300), [60, 110, 180, 240])):
+            pm.Normal(f"y{k}", b * x[ends[0] : ends[-1] + 1], 1, observed=observed(len(ends)))
+
+    model = model_of(define)
     with pytest.raises(pma.NotRowWiseError, match="Take them outside the model"):
         read_model(model, model.value_vars, None, None, number_rows=True, join=True)
 
 
 def test_what_can_be_joined_is():
-    names = [rv.name for rv in joined_model(model_of(two_loops)).model.basic_RVs]
+    """Of two loops one can be joined, the other cannot; that leaves the first."""
+
+    def both(k, y, u):
+        return pm.Normal(y, pm.Normal(u), 1, observed=observed()), in_containers(k, f"z{k}", f"v{k}")
+
+    names = [rv.name for rv in joined_model(model_of(loop(both))).model.basic_RVs]
     assert {"u0 to u8", "y0 to y8", "v3", "z3"} <= set(names)
     assert "u3" not in names
-
-
-def test_a_joined_model_of_another_density_is_not_taken(monkeypatch):
-    """The control: rows given to the next outcome are found by the comparison of log densities."""
-    repeat = np.repeat
-    monkeypatch.setattr(np, "repeat", lambda a, n: np.roll(repeat(a, n), 1))
-    assert joined_model(model_of(not_centred)) is None
 
 
 def test_the_effects_of_a_loop_are_groups(monkeypatch):

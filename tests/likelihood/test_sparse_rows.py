@@ -13,8 +13,10 @@ from scipy import sparse
 
 import pymc_austerity as pma
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
-from pymc_austerity.likelihood import sparse_rows
+from pymc_austerity.likelihood import read_model, sparse_rows
+from pymc_austerity.likelihood.density import Density, interpret_rows
 from pymc_austerity.likelihood.layout import flatten
+from pymc_austerity.likelihood.row_check import check_rows
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
 
 N, P = 90, 24
@@ -115,8 +117,10 @@ def test_a_column_off_by_one_is_seen_by_the_check_of_rows(monkeypatch):
         yield from (values, columns)
 
     monkeypatch.setattr(sparse_rows, "_leaves", shifted)
-    with logistic(), pytest.raises(pma.NotRowWiseError, match="depends on the other rows"):
-        pma.ExactMH(proxy=None)
+    model = logistic()
+    data = read_model(model, model.value_vars, None, None)
+    with pytest.raises(pma.NotRowWiseError, match="depends on the other rows"):
+        check_rows(model, data, Density(None, interpret_rows(data.likelihood)))
 
 
 def summed_over_rows(table, beta):
