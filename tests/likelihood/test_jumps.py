@@ -1,18 +1,20 @@
-"""Rows that jump in a parameter: refused where batches do not show it, and sampled by a step that reads all rows."""
+"""Rows that jump in a parameter, or have no likelihood beyond a limit: refused where a part of the rows decides."""
 
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from evidence import MAX_Z, mean_z
-from rowwise import built
+from rowwise import built, read
 from scipy import special
 
 import pymc_austerity as pma
-from pymc_austerity.likelihood import read_model
+from pymc_austerity.likelihood import moving_support, read_model
 from pymc_austerity.likelihood.jumps import may_jump, unseen_jump
+from pymc_austerity.likelihood.moving_support import require_fixed_support
 from pymc_austerity.proxy import preparation
 from pymc_austerity.steps import step_building
 
@@ -97,7 +99,6 @@ def test_a_change_point_is_refused_without_a_proxy():
 
 CONTINUOUS = {
     "a hinge by switch": lambda c, b: b * pt.switch(c < X, X - c, 0.0),
-    "clip": lambda c, b: b * pt.clip(X, 0, c),
     "the same jump in all rows": lambda c, b: b * Z * pt.switch(c > 0.5, 1.0, 1.3),
 }
 
@@ -154,3 +155,77 @@ def test_the_remedies_give_the_posterior(monkeypatch):
     with change_point(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert drawn(pma.PenaltyMH(progressbar=False)).std() / sd > 2
+
+
+LIMITED = np.random.default_rng(26).uniform(0.1, 1.9, 500)
+
+
+def uniform():
+    pm.Uniform("y", 0, pm.HalfNormal("limit", 5), observed=LIMITED)
+
+
+def uniform_of_groups():
+    pm.Uniform("y", 0, pm.HalfNormal("limit", 5, shape=5)[np.arange(500) % 5], observed=LIMITED)
+
+
+def truncated():
+    limit = pm.Normal("limit", -3, 1)
+    pm.Truncated("y", pm.Normal.dist(pm.Normal("mean"), 1), lower=limit, observed=LIMITED)
+
+
+def shifted():
+    pm.Potential("y", pm.logp(pm.Exponential.dist(2.0), LIMITED - pm.Normal("limit", 0, 1)).sum())
+
+
+MOVING = [uniform, uniform_of_groups, truncated, shifted]
+
+
+@pytest.mark.parametrize("step", [pma.PenaltyMH, pma.MHSS])
+def test_a_limit_that_a_parameter_moves_is_refused(step):
+    """Where no proxy is found: the posterior lies against the limit."""
+    with pytest.raises(ValueError, match=rf"{step.__name__}: rows have no likelihood beyond a limit that .*'limit"):
+        step(model=built(uniform), progressbar=False)
+
+
+@pytest.mark.slow
+def test_all_rows_may_decide():
+    with pm.Model():
+        uniform()
+        run = pm.sample(
+            2_000, tune=1_000, chains=2, cores=1, step=pma.ExactMH(proxy=None, progressbar=False), random_seed=1,
+            progressbar=False, compute_convergence_checks=False,
+        )  # fmt: skip
+    above = run["posterior"]["limit"].to_numpy() / LIMITED.max() - 1
+    assert above.min() >= 0
+    assert 500 * above.mean() == pytest.approx(1, rel=0.3)  # an exponential law of rate n
+
+
+def fixed_limits():
+    mean = pm.Normal("mean")
+    pm.Truncated("a", pm.Normal.dist(mean, 1), lower=0, upper=2, observed=LIMITED)
+    pm.Gamma("b", pm.HalfNormal("shape"), 1, observed=LIMITED)
+    pm.Uniform("c", 0, 2, observed=LIMITED)
+
+
+def jumps_in_a_mixture():
+    """Beside a normal law no row is without likelihood."""
+    parts = [pm.Uniform.dist(0, pm.HalfNormal("limit", 5)), pm.Normal.dist(0, 3)]
+    pm.Mixture("y", [0.5, 0.5], parts, observed=LIMITED)
+
+
+def number_of_classes():
+    """The length of a vector of parameters is compared with data."""
+    pm.Categorical("y", pm.Dirichlet("p", np.ones(3)), observed=np.arange(500) % 3)
+
+
+FIXED = [fixed_limits, jumps_in_a_mixture, number_of_classes]
+
+
+@pytest.mark.parametrize("define", [*MOVING, *FIXED])
+def test_only_what_parameters_move_is_a_limit(define, monkeypatch):
+    likelihood = read(define)[1].likelihood
+    with pytest.raises(ValueError, match="beyond a limit") if define in MOVING else nullcontext():
+        require_fixed_support(likelihood, "step")
+    # Control: with a walk that stops at the first operation, none is found.
+    monkeypatch.setattr(moving_support, "_conditions", lambda graph: ())
+    require_fixed_support(likelihood, "step")
