@@ -100,19 +100,10 @@ def test_arrays_of_another_type_are_refused_and_not_misread():
             addresses((wrong,), rows)
 
 
-def step_of(prior, link, x=X):
+def step_of(prior, link):
     with pm.Model():
-        beta = prior("beta")
-        pm.Bernoulli("y", p=link(pm.Data("x", x) @ beta), observed=Y)
+        pm.Bernoulli("y", p=link(pm.Data("x", X) @ prior("beta", 0, 1, shape=2)), observed=Y)
         return pma.PenaltyMH(progressbar=False)
-
-
-def normal(name):
-    return pm.Normal(name, 0, 1, shape=2)
-
-
-def heavy(name):
-    return pm.StudentT(name, 4, mu=0, sigma=2, shape=2)
 
 
 def keys_of(decider):
@@ -123,15 +114,14 @@ def keys_of(decider):
 
 @pytest.mark.slow
 def test_another_model_shares_the_code_for_all_models():
-    first, second = step_of(normal, pm.math.invlogit), step_of(heavy, pm.math.invprobit)
+    first, second = step_of(pm.Normal, pm.math.invlogit), step_of(pm.Logistic, pm.math.invprobit)
     assert keys_of(second.decider) == keys_of(first.decider)
     # Planted: a function of the model is another code for each.
     assert len({code_key(of.decider.density.log_prior) for of in (first, second)}) == 2
     # Both decide by their own model, whichever was compiled first.
     for decider in (first.decider, second.decider):
-        theta = decider.parts.theta0
+        theta, at = decider.parts.theta0, decider.surroundings(np.empty(0))
         moved = theta + [0.3, -0.2]
-        at = decider.surroundings(np.empty(0))
         assert at.links == decider.links
         value = decider.offset_of(moved, theta, 0.0, at)[1]
         prior = [decider.density.log_prior(t, at.others)[0].item() for t in (moved, theta)]

@@ -1,4 +1,4 @@
-"""The entries of the parameters that rows pick by their data are read off the graph, and are those of the Jacobian."""
+"""Linear predictors of rows are found, and the entries of the parameters that rows pick are those of the Jacobian."""
 
 import numpy as np
 import pymc as pm
@@ -18,13 +18,12 @@ from pymc_austerity.proxy.full_pass import FullPass, read_coordinates
 from pymc_austerity.proxy.log_posterior import NoProxyError, expanded_coordinates
 from pymc_austerity.rows import Rows
 
-pytestmark = pytest.mark.versions
-
 N, P = 300, 240
 _rng = np.random.default_rng(11)
 TABLE = sparse.random(N, P, 0.02, format="csr", random_state=1)
 GROUP, X = _rng.integers(0, 20, N), _rng.normal(size=N)
 LABELS = _rng.integers(0, 2, N)
+Z, EXPOSURE = _rng.normal(size=(N, 3)), _rng.uniform(0.5, 1, N)
 
 
 def words_and_groups(slope=lambda beta: pm.Normal("slope")):
@@ -65,6 +64,7 @@ def likelihood_of(define):
     return likelihood, source.row_arrays()
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("define", [words_and_groups, one_in_two_ways])
 def test_entries_are_those_of_the_jacobian(define):
     likelihood, arrays = likelihood_of(define)
@@ -90,6 +90,7 @@ def test_entries_are_those_of_the_jacobian(define):
     assert not np.allclose(found - rest, expected)
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("define", [all_columns, few_parameters, scaled, turned])
 def test_no_entries_are_claimed_of_other_rows(define):
     likelihood, _ = likelihood_of(define)
@@ -112,6 +113,7 @@ def hessian_of_whole_rows(likelihood, coordinates, psi, shift=0):
     return -((design.T * (p * (1 - p))) @ design)[np.ix_(coordinates, coordinates)]
 
 
+@pytest.mark.versions
 @pytest.mark.slow
 def test_the_hessian_from_entries_is_that_of_whole_rows():
     likelihood, arrays = likelihood_of(words_and_groups)
@@ -125,6 +127,7 @@ def test_the_hessian_from_entries_is_that_of_whole_rows():
     assert not np.allclose(hessian, hessian_of_whole_rows(likelihood, coordinates, psi, shift=1))
 
 
+@pytest.mark.versions
 def test_too_many_parameters_for_a_hessian_are_refused(monkeypatch):
     monkeypatch.setattr(log_posterior, "_MAX_EXPANDED", 200)
     words, dense = likelihood_of(words_and_groups)[0], likelihood_of(all_columns)[0]
@@ -134,3 +137,42 @@ def test_too_many_parameters_for_a_hessian_are_refused(monkeypatch):
     monkeypatch.setattr(log_posterior, "_MAX_BY_ENTRIES", 250)
     with pytest.raises(NoProxyError, match="282 parameters.*read few of them serves up to 250"):
         expanded_coordinates(words)
+
+
+def slopes(shape=3):
+    return pm.Normal("b", 0, 1, shape=shape)
+
+
+def normal(scale):
+    return lambda: pm.Normal("y", Z @ (b := slopes()), scale(b), observed=Z[:, 0])
+
+
+def logistic(eta):
+    return lambda: pm.Bernoulli("y", logit_p=eta(slopes()), observed=LABELS)
+
+
+def filled(size):
+    """The number of rows is the only length of a shape; to look for it ended in an error of Python's."""
+    return lambda: pm.Normal("y", pt.zeros(size) + pt.full(size, pm.Normal("mu")), 1, observed=Z[:, 0])
+
+
+WITH_A_PREDICTOR = {
+    "grouped logistic": logistic(lambda b: pm.Normal("a", 0, pm.HalfNormal("scale", 1), shape=4)[GROUP % 4] + Z @ b),
+    "known scale": normal(lambda b: EXPOSURE),
+    "filled": filled(N),
+    "filled to a shape": filled((N,)),
+}
+WITHOUT = {
+    "scale with a predictor": normal(lambda b: pt.exp(Z @ b[::-1])),
+    "softmax": lambda: pm.Categorical("y", logit_p=pt.dot(Z, slopes((3, 3))), observed=GROUP % 3),
+    "squared coefficients": logistic(lambda b: Z @ b**2),
+    "product of coefficients": logistic(lambda b: pm.Normal("c", 0, 1) * (Z @ b)),
+}
+
+
+@pytest.mark.parametrize("name", [*WITH_A_PREDICTOR, *WITHOUT])
+def test_a_predictor_is_found_where_rows_read_one_alone(name):
+    likelihood, *_ = likelihood_of({**WITH_A_PREDICTOR, **WITHOUT}[name])
+    rows, psi = likelihood.of_psi(likelihood.row_log_likelihood)
+    found = row_predictor(rows, psi, likelihood.batches)
+    assert (found is not None) == (name in WITH_A_PREDICTOR)
