@@ -19,7 +19,7 @@ def points(draw):
 
 
 @given(points(), st.data())
-def test_a_point_comes_back_and_named_variables_are_put_onto_a_vector(point, data):
+def test_points_come_back_and_named_ones_are_put_onto_vectors(point, data):
     blocks = layout([pt.tensor(name, shape=value.shape) for name, value in point.items()], point)
     theta = flatten(point, blocks)
     assert theta.size == sum(value.size for value in point.values())

@@ -152,7 +152,7 @@ def test_the_user_chooses_between_row_counts():
         np.testing.assert_allclose(total_of(likelihood, source, [0.3]), full({"mu": 0.3}))
 
 
-def test_variables_of_other_steps_and_small_data_are_inputs_of_their_own():
+def test_variables_of_other_steps_and_small_data_are_inputs():
     """Data are read anew, and an array that two outcomes read is gathered once."""
     with pm.Model() as model:
         beta, sigma, table = slopes(sd=pm.Data("width", 1.0)), pm.HalfNormal("sigma"), pt.as_tensor(X)
