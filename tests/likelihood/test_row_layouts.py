@@ -69,6 +69,20 @@ def centred(x):
     return x - x.mean(axis=1, keepdims=True)
 
 
+def matrix_normal(**given):
+    return lambda: pm.MvNormal("y", beta(2), observed=Y2, **{name: make() for name, make in given.items()})
+
+
+def components_first():
+    w, mu = pm.Dirichlet("w", np.ones(2)), pm.Normal("mu", [-1.0, 1.0], 1)
+    return pt.logsumexp(pt.log(w)[:, None] - 0.5 * (Y[None, :] - mu[:, None]) ** 2, axis=0)
+
+
+def weights_of_rows():
+    w = pm.math.softmax(beta((2, 3)) @ XT, axis=0).T
+    pm.Mixture("y", w=w, comp_dists=pm.Normal.dist(pm.Normal("mu", shape=2), 1.0), observed=Y)
+
+
 def outcomes_first_beside_one():
     m = pm.Normal("m", shape=2)
     pm.Normal("y", m[:, None] * X[:, 0], 1.0, observed=np.tile(Y2.T, (1, 1)))
@@ -133,8 +147,15 @@ def flat(position, of=log_softmax):
 
 SPLIT = {
     "dot with the transpose": normal(lambda: pm.math.dot(beta(), X.T)),
+    "a transposed array": normal(lambda: beta() @ XT),
     "pm.Data, turned": normal(lambda: pm.math.dot(beta(), pm.Data("x", XT))),
     "rows of pm.Data": normal(lambda: (x := pm.Data("x", XT))[0] * (b := beta())[0] + b[1] * x[1] + b[2] * x[2]),
+    "outcomes first": normal(lambda: beta((2, 3)) @ XT, np.ascontiguousarray(Y2.T)),
+    "groups on the second axis": normal(lambda: (b := beta((2, 6))[:, GROUP])[0] + b[1] * X[:, 0]),
+    "components first": potential(components_first),
+    "weights of rows, transposed": weights_of_rows,
+    "choices by dot": choice(lambda: pt.dot(TABLE, beta(2))),
+    "choices by tensordot": choice(lambda: pt.tensordot(TABLE, beta(2), axes=1)),
     "outcomes first, beside rows": outcomes_first_beside_one,
     "choices by einsum, turned": choice(lambda: pt.einsum("j,nkj->nk", beta(2), pm.Data("table", TABLE))),
     "choices, alternatives first": choice(lambda: pt.dot(ALTERNATIVES_FIRST, beta(2)).T),
@@ -145,7 +166,14 @@ SPLIT = {
         lambda: pt.dot(ALTERNATIVES_FIRST.reshape(-1, 2), beta(2)).reshape((K, N)).T
     ),
     "one vector of logits": choice(lambda: beta(K)),
-    "Cholesky factors": lambda: pm.MvNormal("y", beta(2), chol=scale() * pm.Data("chol", CHOL), observed=Y2),
+    "covariances and more": matrix_normal(cov=lambda: COV + scale() * np.eye(2)),
+    "Cholesky factors": matrix_normal(chol=lambda: scale() * pm.Data("chol", CHOL)),
+    "precisions": matrix_normal(tau=lambda: np.linalg.inv(COV)),
+    "chosen by numbers": potential(lambda: log_softmax()[np.arange(N), CHOICE % 3]),
+    "chosen by arange": potential(lambda: log_softmax()[pt.arange(N), pm.Data("k", CHOICE % 3)]),
+    "chosen, rows last": potential(lambda: log_softmax(0)[CHOICE % 3, np.arange(N)]),
+    "chosen by two columns": potential(lambda: log_softmax()[np.arange(N)[:, None], CHOICE[:, None] % 3][:, 0]),
+    "chosen in a flat table": flat(lambda: np.arange(N) * 3 + CHOICE % 3),
     "chosen along an axis": potential(lambda: pt.take_along_axis(log_softmax(), CHOICE[:, None] % 3, axis=1)[:, 0]),
     "numbers of rows as data too": potential(
         lambda: log_softmax()[np.arange(N), CHOICE % 3] + pm.Normal("trend") * np.arange(N) / N
@@ -161,10 +189,17 @@ SPLIT = {
     ),
     "rows of an array by their numbers": normal(lambda: beta(1)[0] * pt.as_tensor(Y2)[pm.Data("i", np.arange(N)), 1]),
     "rows of an array by other numbers": normal(lambda: beta(1)[0] * pm.Data("x", X[:, 0])[GROUP]),
+    "random walks": lambda: pm.GaussianRandomWalk("y", sigma=scale(), init_dist=pm.Normal.dist(), observed=WALK),
+    "autoregressions": lambda: pm.AR("y", beta(1), scale(), init_dist=pm.Normal.dist(shape=1), observed=WALK),
     "random walks of two": two_walks,
     "volatilities by a scan": lambda: volatility(by_scan),
     "volatilities by pm.GARCH11": volatility_of_pymc,
     "two states by a scan": two_states_and_two_lags,
+    "a sum and numbers beside it": potential(
+        lambda: -0.5 * pt.sum((residuals() / (s := scale())) ** 2) - N * pt.log(s)
+    ),
+    "a product of vectors": potential(lambda: -0.5 * (r := residuals()) @ r),
+    "a trace of products of rows": potential(lambda: -pt.diagonal(pt.dot((r := X - beta()).T, r)).sum()),
     "sums, times and divided by numbers": potential(two_sums),
     "a mean": potential(lambda: -N * pt.mean(residuals(pm.Data("y_data", Y)) ** 2)),
     "a squared norm": potential(lambda: -0.5 * pt.linalg.norm(residuals()) ** 2 - N * pt.log(scale())),
@@ -181,11 +216,13 @@ SPLIT = {
     ),
     "observed variables as parameters": observed_parameters,
     "chosen by pt.choose": potential(lambda: pt.choose(CHOICE % 3, [log_softmax_of(k) for k in range(3)])),
+    "chosen by pt.choose in a table": potential(lambda: pt.choose(pm.Data("k", CHOICE % 3), log_softmax().T)),
     "chosen by pt.choose, wrapped": potential(lambda: pt.choose(CHOICE - 3, log_softmax(0), mode="wrap")),
     "chosen by pt.choose, clipped": potential(lambda: pt.choose(CHOICE - 1, log_softmax(0), mode="clip")),
     "chosen by a marked table": potential(lambda: (log_softmax() * pt.extra_ops.to_one_hot(CHOICE % 3, 3)).sum(axis=1)),
     "chosen by where a mask is": potential(lambda: log_softmax()[pt.as_tensor(np.eye(3)[CHOICE % 3]).nonzero()]),
     "constants less their mean": normal(lambda: beta() @ centred(pt.as_tensor(XT)) / pt.as_tensor(X).std()),
+    "coefficients repeated": normal(lambda: (pt.repeat(beta()[None, :], N, axis=0) * X).sum(axis=1)),
     "coefficients tiled": normal(lambda: (pt.tile(beta(), (N, 1)) * X).sum(axis=1)),
     "one branch or the other": normal(lambda: ifelse(pt.gt((b := beta(1))[0], 0), b * X[:, 0], -2 * b * X[:, 1])),
     "parameters with dims repeated": normal(
@@ -194,9 +231,11 @@ SPLIT = {
             pt.repeat(pm.Deterministic("twice", 2 * pm.Normal("beta", dims="unit"), dims="unit"), 10),
         )[1]
     ),
+    "parameters repeated by counts": normal(lambda: pt.repeat(beta(4), [5, 5, 10, 20])),
     "parameters tiled": normal(lambda: pt.tile(beta(4), 10) * X[:, 1]),
     "parameters put together several times": normal(lambda: pt.concatenate([b := beta(20), b])),
     "parameters repeated with their axis": normal(lambda: (pt.repeat(beta((10, 3)), 4, axis=0) * X).sum(axis=1)),
+    "a table of two factors, flattened": normal(lambda: (beta(20)[:, None] + pm.Normal("c", shape=2)).flatten()),
     "a table of data and parameters, flattened": normal(
         lambda: (pt.as_tensor(X[:20, :1]) * beta(2) + pm.Normal("a")).T.flatten()
     ),
@@ -242,6 +281,7 @@ NO_SUM = "'y' reads an array with 40 rows but .* not shown to be a sum over them
 REFUSED = [
     # The table of the rows as it is, whose columns are not those of its transpose.
     (normal(lambda: pm.Data("x", XT).reshape((N, 3)) @ beta()), "'y'"),
+    (potential(lambda: log_softmax()[np.arange(N)[::-1], CHOICE % 3]), "'y'"),
     (potential(lambda: log_softmax()[pm.Data("r", np.arange(N)[::-1]), CHOICE % 3]), "'y'"),
     (flat(lambda: (np.arange(N) * 3 + CHOICE % 3 + 3) % (3 * N)), "'y'"),  # entries of the row before
     (potential(lambda: log_softmax()[np.roll(np.eye(N, 3, dtype=bool), 1, axis=1)]), "'y'"),  # two marks in a row
