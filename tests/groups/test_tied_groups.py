@@ -3,8 +3,6 @@
 Rows are normal with a known scale, so that effects are jointly normal given the parameters of their prior.
 """
 
-import re
-
 import numpy as np
 import pymc as pm
 import pytensor
@@ -18,7 +16,7 @@ import pymc_austerity as pma
 from pymc_austerity.compile import graph_compiler
 from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.compile.cache import cached
-from pymc_austerity.groups import GroupsNotFoundError, change_of_variables, read_groups, tied_prior
+from pymc_austerity.groups import GroupsNotFoundError, read_groups, tied_prior
 from pymc_austerity.groups.carried_move import build_carried_move
 from pymc_austerity.groups.group_conditional import Conditional, build_surrogate, place_all
 from pymc_austerity.groups.group_density import compile_group_prior
@@ -75,26 +73,13 @@ def regions_and_own():
     return (pm.math.exp(log_scale()) * pm.ICAR("x", W=NEIGHBOURS) + own)[LEVEL]
 
 
-def normal_over_groups():
-    return pm.MvNormal("x", np.zeros(T), cov=KERNEL * pm.math.exp(2 * log_scale()), shape=T)[LEVEL]
-
-
-def normal_by_factor():
-    return (pt.dot(np.linalg.cholesky(KERNEL), pm.Normal("x", shape=T)) * pm.math.exp(log_scale()))[LEVEL]
-
-
 def walk_and_stores():
-    store = pm.Normal("store", 0, pm.math.exp(log_scale("log_store")), shape=15)
-    return walk() + store[STORE]
+    return walk() + pm.Normal("store", 0, pm.math.exp(log_scale("log_store")), shape=15)[STORE]
 
 
 def memberships():
     x = pm.Normal("x", shape=T) * pm.math.exp(log_scale())
     return (1 - WEIGHT) * x[LEVEL] + WEIGHT * x[OTHER]
-
-
-def of_levels(sd):
-    return np.eye(T) / sd**2
 
 
 def of_walk(sd):
@@ -106,17 +91,10 @@ def of_autoregression(sd, rho):
     return steps.T @ steps / sd**2 + FIRST
 
 
-def of_regions(sd):
-    return (LAPLACIAN + 1 / (0.001 * T) ** 2) / sd**2
-
-
 def of_both(sd, other):
     """The precision of the sum."""
-    return np.linalg.inv(np.linalg.inv(of_regions(sd)) + other**2 * np.eye(T))
-
-
-def of_kernel(sd):
-    return np.linalg.inv(KERNEL) / sd**2
+    of_regions = (LAPLACIAN + 1 / (0.001 * T) ** 2) / sd**2
+    return np.linalg.inv(np.linalg.inv(of_regions) + other**2 * np.eye(T))
 
 
 def of_walk_and_stores(sd, other):
@@ -129,8 +107,12 @@ def of_walk_and_stores(sd, other):
 CASES = {
     "walk": (walk, of_walk), "by potential": (walk_by_potential, of_walk), "by steps": (walk_by_steps, of_walk),
     "AR(1)": (autoregression, of_autoregression), "BYM": (regions_and_own, of_both),
-    "MvNormal": (normal_over_groups, of_kernel), "by its factor": (normal_by_factor, of_kernel),
-    "memberships": (memberships, of_levels), "walk and stores": (walk_and_stores, of_walk_and_stores),
+    "MvNormal": (
+        lambda: pm.MvNormal("x", np.zeros(T), cov=KERNEL * pm.math.exp(2 * log_scale()), shape=T)[LEVEL],
+        lambda sd: np.linalg.inv(KERNEL) / sd**2,
+    ),
+    "memberships": (memberships, lambda sd: np.eye(T) / sd**2),
+    "walk and stores": (walk_and_stores, of_walk_and_stores),
 }  # fmt: skip
 #: One of each structure, with scales beside the log sd; that other spellings are read as these is seen in their
 #: precision.
@@ -164,9 +146,9 @@ def law(name, y):
 
 def run(decider, carried=None, tied=None, n=DRAWS):
     """Draws of θ, and the shares that were accepted; `carried` and `tied` take the place of the step's own moves."""
-    data, looks, state, rng = decider.data(), decider.looks_of_large(), decider.new_state(), np.random.default_rng(2)
+    looks, state, rng = decider.looks_of_large(), decider.new_state(), np.random.default_rng(2)
     generators, theta, draws, accepted = pack_generators(*rng.spawn(3)), decider.start(rng), [], []
-    read = data_by_reference(data), by_reference(state)
+    read = data_by_reference(decider.data()), by_reference(state)
     for i in range(-400, n):
         if carried is not None:
             state.phi[:] = np.nan
@@ -174,7 +156,7 @@ def run(decider, carried=None, tied=None, n=DRAWS):
         if tied is not None:
             theta = tied(theta, *read, generators).theta
         if carried is None:
-            first, second, about_centre = decider.move(theta, data, state, looks, generators)
+            first, second, about_centre = decider.move(theta, *read, looks, generators)
             theta = second.theta
             if i < 0:
                 adapt_shared(first.theta[decider.model.groups.shared], first.accepted, about_centre, state.shared)
@@ -196,14 +178,9 @@ def decider_of(name, y):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "levels"),
-    [*((name, SMOOTH) for name in SAMPLED), ("walk", FLAT)],
-    ids=[*SAMPLED, "walk, no scale"],
-)
-def test_draws_have_the_law_of_linear_algebra(name, levels):
-    """With the log sd where the data have it, and where they allow it to be as small as the prior has it."""
-    y = outcomes(levels, MEMBERS if name == "memberships" else LEVELS)
+@pytest.mark.parametrize("name", SAMPLED)
+def test_draws_have_the_law_of_linear_algebra(name):
+    y = outcomes(SMOOTH, MEMBERS if name == "memberships" else LEVELS)
     decider = decider_of(name, y)
     assert decider.model.groups.tied.count(True) == 1
     draws, accepted = run(decider)
@@ -267,7 +244,7 @@ def precision_of(read, theta):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["walk", "by potential", "by steps", "AR(1)", "MvNormal", "by its factor"])
+@pytest.mark.parametrize("name", ["by potential", "by steps", "AR(1)", "MvNormal"])
 def test_precision_is_that_of_the_prior(name):
     read = read_groups(model_of(name, outcomes(FLAT)))
     theta = RNG.normal(size=read.data.theta0.size) / 2
@@ -296,9 +273,9 @@ def test_prior_that_is_not_normal_is_refused(predictor, monkeypatch):
     monkeypatch.setattr(tied_prior, "_FIRST_POINTS", None)  # matrices, which take long, are not looked for
     with pm.Model() as model:
         pm.Normal("y", predictor(), 1, observed=outcomes(FLAT))
-    with pytest.raises(GroupsNotFoundError, match=re.escape("does not split over groups")) as refused:
+    with pytest.raises(GroupsNotFoundError, match="does not split over groups") as refused:
         read_groups(model)
-    assert re.search("taken together the prior of .* is not normal", str(refused.value))
+    refused.match("taken together the prior of .* is not normal")
 
 
 def test_what_is_no_precision_of_the_prior_is_refused(monkeypatch):
@@ -307,14 +284,6 @@ def test_what_is_no_precision_of_the_prior_is_refused(monkeypatch):
     monkeypatch.setattr(tied_prior, "_times", lambda row, column, v, x: times(row, column, np.roll(v, 1), x))
     with pytest.raises(GroupsNotFoundError, match="slope is not linear"):
         read_groups(model_of("walk", outcomes(FLAT)))
-
-
-def test_jacobian_left_out_is_refused(monkeypatch):
-    """A planted mistake in the change from steps of a walk to where it is."""
-    right = change_of_variables.inverse_by_ops
-    monkeypatch.setattr(change_of_variables, "inverse_by_ops", lambda *args: (right(*args)[0], pt.constant(0.0)))
-    with pytest.raises(GroupsNotFoundError, match="fails its check"):
-        read_groups(model_of("by steps", outcomes(FLAT)))
 
 
 def test_derivatives_by_both_indices_at_once_are_refused(monkeypatch):
