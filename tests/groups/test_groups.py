@@ -25,27 +25,28 @@ X, Z, Y = RNG.normal(size=N), RNG.normal(size=(G, 2)), RNG.normal(size=N)
 START = np.array([1.0, 0.0, 1.0])
 
 
+def effects(mean=0, scale=None, shape=G):
+    return pm.Normal("u", mean, pm.HalfNormal("scale") if scale is None else scale, shape=shape)
+
+
 def centred():
-    mean, scale = pm.Normal("mean"), pm.HalfNormal("scale")
-    u = pm.Normal("u", mean, scale, shape=G)
-    pm.Normal("y", u[INDEX] + pm.Normal("slope") * X, 1, observed=Y)
+    return effects(pm.Normal("mean"))[INDEX] + pm.Normal("slope") * X
 
 
 def covariates_of_groups():
-    index = pm.Data("index", INDEX.astype("int32"))
-    u = pm.StudentT("u", nu=4, mu=pm.Data("z", Z) @ pm.Normal("gamma", shape=2), sigma=pm.HalfNormal("scale"), shape=G)
-    pm.Normal("y", u[index], 1, observed=Y)
+    index, mean = pm.Data("index", INDEX.astype("int32")), pm.Data("z", Z) @ pm.Normal("gamma", shape=2)
+    return pm.StudentT("u", nu=4, mu=mean, sigma=pm.HalfNormal("scale"), shape=G)[index]
 
 
 def slopes():
-    u = pm.Normal("u", pm.Normal("mean", shape=2), pm.HalfNormal("scale", shape=2), shape=(G, 2))
-    pm.Normal("y", u[INDEX, 0] + u[INDEX, 1] * X, 1, observed=Y)
+    u = effects(pm.Normal("mean", shape=2), pm.HalfNormal("scale", shape=2), (G, 2))
+    return u[INDEX, 0] + u[INDEX, 1] * X
 
 
 def several_variables():
-    u = pm.Normal("u", 0, pm.HalfNormal("scale"), shape=G)
+    u = effects()
     v = pm.Normal("v", u, 1, shape=G)
-    pm.Normal("y", u[INDEX] + v[INDEX] * X, pm.HalfNormal("sd", shape=G)[INDEX], observed=Y)
+    return u[INDEX] + v[INDEX] * X, pm.HalfNormal("sd", shape=G)[INDEX]
 
 
 def correlated_and_few():
@@ -53,29 +54,21 @@ def correlated_and_few():
     scales = pm.Exponential.dist(1.0, shape=2)
     chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2, sd_dist=scales, initval=START)
     u = pm.MvNormal("u", np.zeros(2), chol=chol, shape=(3, 2))
-    pm.Normal("y", u[INDEX % 3, 0] + u[INDEX % 3, 1] * X, 1, observed=Y)
+    return u[INDEX % 3, 0] + u[INDEX % 3, 1] * X
 
 
-def counted_from_the_end():
-    pm.Normal("y", pm.Normal("u", 0, 1, shape=G)[INDEX - G], 1, observed=Y)
-
-
-def crossed():
-    u = pm.Normal("u", 0, pm.HalfNormal("scale"), shape=G)
-    v = pm.Normal("v", 0, 1, shape=3)
-    pm.Normal("y", u[INDEX] + v[np.arange(N) % 3], 1, observed=Y)
+def one_walk_a_group():
+    walks = pm.GaussianRandomWalk("u", sigma=pm.HalfNormal("step"), init_dist=pm.Normal.dist(), shape=(G, 4))
+    return walks[INDEX, np.arange(N) % 4]
 
 
 def read(write):
     """The groups of a model, and its data."""
     with pm.Model() as model:
-        write()
+        eta = write()
+        mean, sd = eta if isinstance(eta, tuple) else (eta, 1)
+        pm.Normal("y", mean, sd, observed=Y)
     return find_groups(model, data := read_model(model, model.value_vars, None, None)), data
-
-
-def one_walk_a_group():
-    walks = pm.GaussianRandomWalk("u", sigma=pm.HalfNormal("step"), init_dist=pm.Normal.dist(), shape=(G, 4))
-    pm.Normal("y", walks[INDEX, np.arange(N) % 4], 1, observed=Y)
 
 
 @pytest.mark.parametrize(
@@ -86,11 +79,15 @@ def one_walk_a_group():
         (slopes, ("u",), (G, 2), 4, 0),
         (several_variables, ("u", "v", "sd_log__"), (G, 3), 1, 0),
         (correlated_and_few, ("u",), (3, 2), 3, 0),
-        (crossed, ("u",), (G, 1), 4, 3),
-        (counted_from_the_end, ("u",), (G, 1), 0, 0),
+        (lambda: effects()[INDEX] + pm.Normal("v", 0, 1, shape=3)[np.arange(N) % 3], ("u",), (G, 1), 4, 3),
+        (lambda: effects(0, 1)[INDEX - G], ("u",), (G, 1), 0, 0),
         (one_walk_a_group, ("u",), (G, 4), 1, 0),
     ],
-)
+    ids=[
+        "centred", "covariates of groups", "slopes", "several variables", "correlated and few", "crossed",
+        "counted from the end", "one walk a group",
+    ],
+)  # fmt: skip
 def test_groups_are_found(write, names, shape, n_shared, n_read):
     groups, data = read(write)
     assert (groups.names, groups.own.shape, groups.shared.size, groups.read.size) == (names, shape, n_shared, n_read)
@@ -100,60 +97,46 @@ def test_groups_are_found(write, names, shape, n_shared, n_read):
 
 @pytest.mark.parametrize(("numbers", "warned"), [(np.where(X > 1, -1, INDEX), 1), (INDEX - G, 0), (INDEX, 0)])
 def test_codes_of_missing_categories_are_warned_of(numbers, warned, recwarn):
-    def write():
-        u = pm.Normal("u", pm.Normal("mean"), pm.HalfNormal("scale"), shape=G)
-        pm.Normal("y", u[numbers], 1, observed=Y)
-
-    read(write)
+    read(lambda: effects(pm.Normal("mean"))[numbers])
     assert [str(w.message).startswith("Some rows read ['u'] by the number -1") for w in recwarn] == [True] * warned
 
 
-def no_index():
-    pm.Normal("y", X * pm.Normal("u"), 1, observed=Y)
-
-
 def sum_beside():
-    u = pm.Normal("u", 0, 1, shape=G)
-    pm.Normal("y", u[INDEX] + u.sum(), 1, observed=Y)
+    u = effects(0, 1)
+    return u[INDEX] + u.sum()
 
 
 def mean_taken_off():
-    u = pm.Normal("u", 0, 1, shape=G)
-    pm.Normal("y", (u - u.mean())[INDEX], 1, observed=Y)
+    u = effects(0, 1)
+    return (u - u.mean())[INDEX]
 
 
 def known_total():
-    u = pm.Normal("u", 0, 1, shape=G)
+    u = effects(0, 1)
     pm.StudentT("total", nu=4, mu=u.sum(), sigma=1, observed=0.3)
-    pm.Normal("y", u[INDEX], 1, observed=Y)
+    return u[INDEX]
 
 
 def stacked_walks():
     step = pm.HalfNormal("step")
     walks = [pm.GaussianRandomWalk(f"u{g}", sigma=step, init_dist=pm.Normal.dist(), shape=4) for g in range(G)]
-    pm.Normal("y", pm.math.stack(walks)[INDEX, np.arange(N) % 4], 1, observed=Y)
+    return pm.math.stack(walks)[INDEX, np.arange(N) % 4]
 
 
 @pytest.mark.parametrize(
     ("write", "reason"),
     [
         (stacked_walks, "in place of pt.stack"),
-        (no_index, "No variable of the model is indexed"),
+        (lambda: X * pm.Normal("u"), "No variable of the model is indexed"),
         (sum_beside, "in other ways too"),
         (mean_taken_off, "What the rows read of .'u'. does not split over groups"),
         (known_total, "The prior term of 'total' does not split over groups"),
     ],
+    ids=["stacked walks", "no index", "sum beside", "mean taken off", "known total"],
 )
 def test_what_does_not_split_is_refused(write, reason):
     with pytest.raises(GroupsNotFoundError, match=reason):
         read(write)
-
-
-def density_of(data):
-    """The density as the check asks for it: a few times, from Python."""
-    likelihood = data.likelihood
-    log_prior = interpret_log_density([likelihood.theta, likelihood.others, *likelihood.fixed], [likelihood.log_prior])
-    return Density(log_prior, interpret_rows(likelihood))
 
 
 def test_derivatives_by_what_is_shared_are_left_out():
@@ -174,18 +157,20 @@ def test_derivatives_by_what_is_shared_are_left_out():
 
 def test_factors_of_many_groups_and_of_few_are_taken_together():
     g, h, few = RNG.integers(0, 40, N), RNG.integers(0, 35, N), np.arange(N) % 3
-    with pm.Model() as model:
-        u, v = pm.Normal("u", 0, pm.HalfNormal("scale"), shape=(35, 2)), pm.Normal("v", 0, 1, shape=40)
-        pm.Normal(
-            "y", u[h, 0] + u[h, 1] * X + v[g] + pm.Normal("w", 0, pm.HalfNormal("of_w"), shape=3)[few], 1, observed=Y
-        )
-    groups = find_groups(model, data := read_model(model, model.value_vars, None, None))
+
+    def write():
+        u, v = effects(shape=(35, 2)), pm.Normal("v", 0, 1, shape=40)
+        return u[h, 0] + u[h, 1] * X + v[g] + pm.Normal("w", 0, pm.HalfNormal("of_w"), shape=3)[few]
+
+    groups, data = read(write)
     assert groups.names == ("v", "u", "w")
     assert np.array_equal(groups.first, [0, 40, 75, 78])
     assert np.array_equal(groups.size, np.repeat([1, 2, 1], [40, 35, 3]))
     assert np.array_equal(np.unique([*groups.own.ravel(), *groups.shared]), np.arange(data.theta0.size))
     assert np.array_equal(groups.of_rows(data.rows.arrays), [g, 40 + h, 75 + few])
-    density = density_of(data)
+    likelihood = data.likelihood  # the density as the check asks for it: a few times, from Python
+    log_prior = interpret_log_density([likelihood.theta, likelihood.others, *likelihood.fixed], [likelihood.log_prior])
+    density = Density(log_prior, interpret_rows(likelihood))
     prior = compile_group_prior(data.likelihood, groups, numba_options(None))
     check_groups(data, groups, density, prior)
     swapped = replace(groups, own=np.r_[groups.own[:40], np.roll(groups.own[40:75], 1, axis=0), groups.own[75:]])
@@ -208,17 +193,12 @@ def test_ordered_cutpoints_of_many_items_are_groups(items, names):
 
 def test_a_factor_that_is_the_mean_of_another_is_shared():
     mean_of = RNG.integers(0, 31, 50)
-
-    def write():
-        v = pm.Normal("v", 0, 1, shape=31)
-        pm.Normal("y", pm.Normal("u", v[mean_of], 1, shape=50)[RNG.integers(0, 50, N)], 1, observed=Y)
-
-    groups, _ = read(write)
+    groups, _ = read(lambda: effects(pm.Normal("v", 0, 1, shape=31)[mean_of], 1, 50)[RNG.integers(0, 50, N)])
     assert (groups.names, groups.shared.size) == (("u",), 31)
 
 
 def known_prior():
-    pm.Normal("y", pm.Normal("u", 0, 1, shape=G)[INDEX] + pm.Normal("slope") * X, 1, observed=Y)
+    return effects(0, 1)[INDEX] + pm.Normal("slope") * X
 
 
 @pytest.mark.parametrize("write", [covariates_of_groups, known_prior])
