@@ -1,22 +1,24 @@
-"""No row changes by more than its bound in a move of groups, and bounds are left out where they would read too much."""
+"""Bounds of rows in a move of groups: none is too small, rows are drawn by them, and too large ones are left out."""
+
+from itertools import pairwise
 
 import numpy as np
 import pymc as pm
 import pytest
+from evidence import LEVEL, multinomial_p
 from grouped import search_of
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.compile.cache import cached
+from pymc_austerity.groups.by_group_bounds import RowsByGroupBounds, bound_at, draw_of_group, group_bound_table
 from pymc_austerity.groups.group_bounds import spans_of_move
 from pymc_austerity.groups.group_parts import RefreshOutcome, data_by_reference
 from pymc_austerity.groups.group_preparation import prepare_groups
 from pymc_austerity.groups.group_refresh import build_refresh
 from pymc_austerity.groups.rows_of_draw import described
 from pymc_austerity.kernel import pack_generators
-
-pytestmark = pytest.mark.slow
 
 RNG = np.random.default_rng(31)
 INDEX = RNG.permutation(np.repeat(np.arange(12), [0, 1, 2, 5, 8, 12, 20, 30, 40, 60, 90, 132]))
@@ -44,7 +46,7 @@ def _crossed():
     pm.Bernoulli("y", logit_p=_effects("u", 12)[index] + _effects("v", 40)[second], observed=y)
 
 
-@pytest.fixture(scope="module", params=[_logistic, _slopes, _crossed], ids=lambda write: write.__name__[1:])
+@pytest.fixture(scope="module", params=[_slopes, _crossed], ids=lambda write: write.__name__[1:])
 def learnt(request):
     """A model with its rows, and what is learnt of its groups."""
     with pm.Model() as model:
@@ -81,12 +83,14 @@ def _changes_by_limits(learnt, bounds):
     return largest
 
 
+@pytest.mark.slow
 def test_no_row_changes_by_more_than_its_bound(learnt):
     found = learnt[-1]
     assert found.bounds is not None, found.without_bounds
     assert max(_changes_by_limits(learnt, found.bounds)) <= 1
 
 
+@pytest.mark.slow
 def test_distances_of_other_groups_are_seen(learnt):
     """Planted: every group is measured by the precision of another, and what is shared stands still."""
     bounds = learnt[-1].bounds
@@ -110,6 +114,7 @@ def _refreshed(decider):
     return RefreshOutcome(*refresh(theta, 0, data_by_reference(decider.data()), by_reference(state), looks, generators))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("write", "why"), [(_logistic, "times to decide about its group"), (_direction, "No bound")])
 def test_mhss_without_useful_bounds_reads_all_rows(write, why, monkeypatch, caplog):
     """Group by group, so that it stays exact and moves; it says so before the wait."""
@@ -131,3 +136,54 @@ def test_mhss_without_useful_bounds_reads_all_rows(write, why, monkeypatch, capl
     outcome = _refreshed(found)
     assert outcome.status == DECIDED
     assert outcome.n_rows == np.diff(found.prepared.start)[: outcome.n_groups].sum() > 0
+
+
+#: Two factors over seven rows: one group without rows, and the rows in another order by the second.
+START = np.array([0, 3, 3, 7, 9, 14])
+PLACES = np.array([1, 5, 0, 2, 3, 4, 6])
+BOUNDS = np.array([0.5, 0.0, 2.0, 1.0, 1.0, 3.0, 0.25])
+SPANS = np.array([2.0, 7.0, 0.5])
+
+
+@pytest.fixture(scope="module")
+def table():
+    return group_bound_table(BOUNDS, START, PLACES, 3)
+
+
+def test_sums_run_within_each_group_and_no_bound_is_lost(table):
+    ordered = np.concatenate([BOUNDS, BOUNDS[PLACES]])
+    expected = [np.cumsum(ordered[a:b]) for a, b in pairwise(START)]
+    np.testing.assert_allclose(table.sums, np.concatenate(expected), rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(table.totals(), [of[-1] if of.size else 0 for of in expected], rtol=1e-8, atol=1e-9)
+    for g in range(5):
+        assert all(bound_at(table, g, i) > ordered[i] for i in range(START[g], START[g + 1]))
+
+
+def test_a_row_without_a_bound_leaves_its_groups_without_one():
+    table = group_bound_table(np.where(np.arange(7) == 5, np.inf, BOUNDS), START, PLACES, 3)
+    assert np.isfinite(table.totals()).tolist() == [True, True, False, False, True]
+    assert RowsByGroupBounds(table).rate(table, SPANS) == np.inf
+
+
+@pytest.mark.parametrize("g", [0, 2, 4])
+def test_rows_of_a_group_are_drawn_by_their_bounds(table, g):
+    rng = np.random.default_rng(g)
+    rows = np.array([draw_of_group(rng, table, g) for _ in range(20_000)])
+    share = np.concatenate([BOUNDS, BOUNDS[PLACES]])[START[g] : START[g + 1]]
+    counts = np.bincount(rows - START[g], minlength=share.size)
+    assert multinomial_p(counts, share / share.sum()) > LEVEL
+    assert multinomial_p(counts, np.roll(share, 1) / share.sum()) < LEVEL
+
+
+@pytest.mark.parametrize("together", [1, 40])
+def test_rows_of_all_groups_are_drawn_by_bounds_and_distances(table, together):
+    rng, source, counts = np.random.default_rng(together), RowsByGroupBounds(table), np.zeros(7)
+    weight = BOUNDS * SPANS[[0, 0, 0, 2, 2, 2, 2]]
+    assert np.isclose(source.rate(table, SPANS), weight.sum())
+    for _ in range(20_000 // together):
+        numbers = source.choose(rng, table, SPANS, 0, together)
+        assert (np.diff(np.searchsorted(START[:4], numbers, side="right")) >= 0).all()
+        np.testing.assert_allclose(source.limits(table, SPANS, numbers), weight[numbers], rtol=1e-7, atol=1e-8)
+        counts += np.bincount(numbers, minlength=7)
+    assert multinomial_p(counts, weight / weight.sum()) > LEVEL
+    assert multinomial_p(counts, BOUNDS / BOUNDS.sum()) < LEVEL  # planted: all groups at one distance
