@@ -38,7 +38,8 @@ def _logistic():
 
 def _slopes():
     u, v = _effects("u", 12), _effects("v", 12)
-    pm.Bernoulli("y", p=pm.math.invprobit(u[INDEX] + v[INDEX] * X[:, 0]), observed=BINARY)
+    eta = u[INDEX] + v[INDEX] * X[:, 0] + pm.Normal("shared") * X[:, 1]
+    pm.Bernoulli("y", p=pm.math.invprobit(eta), observed=BINARY)
 
 
 def _crossed():
