@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import cloudpickle
 import numpy as np
 import pymc as pm
@@ -47,48 +49,23 @@ def lkj():
     return u[GROUP, 0] + u[GROUP, 1] * X
 
 
-def scales_of_columns():
-    u = pm.Normal("z", shape=(G, 2)) * pm.HalfNormal("tau", shape=2)
-    return (u[GROUP] * np.column_stack([np.ones(N), X])).sum(axis=1)
+def on_second_axis(read):
+    return lambda: read(pm.Normal("b", 0, pm.HalfNormal("s", shape=2)[:, None], shape=(2, G)))
 
 
-def on_second_axis():
-    return pm.Normal("b", 0, pm.HalfNormal("s", shape=2)[:, None], shape=(2, G))
+SECOND_AXIS = on_second_axis(lambda b: b[0, GROUP] + b[1, GROUP] * X)
 
 
-def second_axis():
-    b = on_second_axis()
-    return b[0, GROUP] + b[1, GROUP] * X
-
-
-def second_axis_by_parts():
-    b = on_second_axis()
-    return b[0][GROUP] + b[1][GROUP] * X
-
-
-def second_axis_sliced():
-    return (on_second_axis()[:, GROUP] * np.vstack([np.ones(N), X])).sum(axis=0)
-
-
-def with_covariates():
-    u = pt.dot(COVARIATES, pm.Normal("gamma", shape=2)) + pm.HalfNormal("tau") * pm.Normal("z", shape=G)
-    return u[GROUP]
-
-
-def correlated_by_hand():
+def correlated_by_hand(*order):
     """The slopes read z, whose place the levels take, beside a variable of their own."""
-    rho, scales = pm.Uniform("rho", -1, 1), pm.HalfNormal("scales", shape=2)
-    z, own = pm.Normal("z", shape=G), pm.Normal("own", shape=G)
-    slopes = scales[1] * (rho * z + pt.sqrt(1 - rho**2) * own)
-    return (scales[0] * z)[GROUP] + slopes[GROUP] * X
 
+    def predictor():
+        rho, scales = pm.Uniform("rho", -1, 1), pm.HalfNormal("scales", shape=2)
+        of = {name: pm.Normal(name, shape=G) for name in order}
+        slopes = scales[1] * (rho * of["z"] + pt.sqrt(1 - rho**2) * of["own"])
+        return (scales[0] * of["z"])[GROUP] + slopes[GROUP] * X
 
-def correlated_in_reverse():
-    """The variable of which both effects are made comes last."""
-    rho, scales = pm.Uniform("rho", -1, 1), pm.HalfNormal("scales", shape=2)
-    own, z = pm.Normal("own", shape=G), pm.Normal("z", shape=G)
-    slopes = scales[1] * (rho * z + pt.sqrt(1 - rho**2) * own)
-    return (scales[0] * z)[GROUP] + slopes[GROUP] * X
+    return predictor
 
 
 def sum_and_difference():
@@ -97,41 +74,26 @@ def sum_and_difference():
     return (scales[0] * (a + b))[GROUP] + (scales[1] * (a - b))[GROUP] * X
 
 
-def scale_of_each_group():
-    local = pm.HalfCauchy("local", 1, shape=G)
-    return (pm.Normal("z", shape=G) * local * pm.HalfNormal("tau"))[GROUP]
-
-
 def memberships(mu, tau, z):
     return mu + tau * (WEIGHT * z[GROUP] + (1 - WEIGHT) * z[OTHER])
 
 
-def scaled_sum_of_slopes():
-    mu, tau = pm.Normal("mu"), pm.HalfNormal("tau")
-    return mu + tau * (np.column_stack([np.ones(N), X]) * pm.Normal("slopes", shape=(G, 2))[GROUP]).sum(axis=1)
+def by_columns(u):
+    return (u[GROUP] * np.column_stack([np.ones(N), X])).sum(axis=1)
 
 
-def slopes_of_categories():
-    """The means come after z in the model, and the last category has a slope of zero."""
-    tau, z, mu = pm.HalfNormal("tau", shape=2), pm.Normal("z", shape=(G, 2)), pm.Normal("mu", shape=2)
-    return mu + tau * z
+def of_categories(all_three):
+    """Slopes whose means come after z in the model; one category has a slope of zero."""
+
+    def predictor():
+        tau, z, mu = pm.HalfNormal("tau", shape=2), pm.Normal("z", shape=(G, 2)), pm.Normal("mu", shape=2)
+        return (all_three(mu + tau * z)[GROUP] * np.column_stack([np.ones(N), X, -X])).sum(axis=1)
+
+    return predictor
 
 
-def joined_to_zeros():
-    eta = pt.concatenate([slopes_of_categories(), pt.zeros((G, 1))], axis=1)
-    return (eta[GROUP] * np.column_stack([np.ones(N), X, X])).sum(axis=1)
-
-
-def softmax_of_joined():
-    p = pm.Deterministic(
-        "p", pm.math.softmax(pt.concatenate([np.zeros((G, 1)), slopes_of_categories()], axis=1), axis=-1)
-    )
-    return (p[GROUP] * np.column_stack([np.ones(N), X, -X])).sum(axis=1)
-
-
-def set_beside_zeros():
-    eta = pt.set_subtensor(pt.zeros((G, 3))[:, 1:], slopes_of_categories())
-    return (eta[GROUP] * np.column_stack([np.ones(N), X, X])).sum(axis=1)
+def softmax_of_joined(two):
+    return pm.Deterministic("p", pm.math.softmax(pt.concatenate([np.zeros((G, 1)), two], axis=1), axis=-1))
 
 
 def walk_from_a_level():
@@ -157,19 +119,24 @@ SPELLINGS = {
     "walk by its law": (["z"], 1, walk_by_its_law),
     "walk of each group": (["z"], 3, walk_of_each_group_by_steps),
     "deterministic": (["z"], 1, DETERMINISTIC),
-    "indexed first": (["z"], 1, scaled(lambda mu, tau, z: mu + tau * z[GROUP] + 0.3 * X)),
     "numbered from one": (["z"], 1, scaled(lambda mu, tau, z: (mu + tau * z)[pm.Data("g", GROUP + 1) - 1])),
     "lengths by coordinates": (["z"], 1, lengths_by_coordinates),
     "lkj": (["z"], 2, lkj),
-    "scales of columns": (["z"], 2, scales_of_columns),
-    "second axis": (["b"], 2, second_axis),
-    "second axis by parts": (["b"], 2, second_axis_by_parts),
-    "second axis sliced": (["b"], 2, second_axis_sliced),
-    "with covariates": (["z"], 1, with_covariates),
+    "scales of columns": (["z"], 2, lambda: by_columns(pm.Normal("z", shape=(G, 2)) * pm.HalfNormal("tau", shape=2))),
+    "second axis": (["b"], 2, SECOND_AXIS),
+    "second axis by parts": (["b"], 2, on_second_axis(lambda b: b[0][GROUP] + b[1][GROUP] * X)),
+    "second axis sliced": (
+        ["b"], 2, on_second_axis(lambda b: (b[:, GROUP] * np.vstack([np.ones(N), X])).sum(axis=0))
+    ),
+    "with covariates": (
+        ["z"], 1, scaled(lambda mu, tau, z: (mu + pt.dot(COVARIATES, pm.Normal("gamma", shape=2)) + tau * z)[GROUP])
+    ),
     "probability of a group": (["z"], 1, scaled(lambda mu, tau, z: pm.math.invlogit(mu + tau * z)[GROUP])),
-    "scale of each group": (["z"], 2, scale_of_each_group),
-    "correlated by hand": (["own", "z"], 2, correlated_by_hand),
-    "correlated in reverse": (["own", "z"], 2, correlated_in_reverse),
+    "scale of each group": (
+        ["z"], 2, scaled(lambda mu, tau, z: (mu + z * pm.HalfCauchy("local", 1, shape=G) * tau)[GROUP])
+    ),
+    "correlated by hand": (["own", "z"], 2, correlated_by_hand("z", "own")),
+    "correlated in reverse": (["own", "z"], 2, correlated_by_hand("own", "z")),
     "sum and difference": (["a", "b"], 2, sum_and_difference),
     "scaled after a covariate": (["z"], 1, scaled(lambda mu, tau, z: mu + X * tau * z[GROUP])),
     "scaled with a covariate": (["z"], 1, scaled(lambda mu, tau, z: mu + (z[GROUP] - 0.3 * X) * tau)),
@@ -177,10 +144,12 @@ SPELLINGS = {
     "scaled difference": (
         ["z"], 1, scaled(lambda mu, tau, z: mu - tau * pm.math.exp(mu) * (z[GROUP] - z[OTHER]) / 2)
     ),
-    "scaled sum of slopes": (["slopes"], 2, scaled_sum_of_slopes),
-    "joined to zeros": (["z"], 2, joined_to_zeros),
-    "softmax of joined": (["z"], 2, softmax_of_joined),
-    "set beside zeros": (["z"], 2, set_beside_zeros),
+    "scaled sum of slopes": (
+        ["slopes"], 2, lambda: pm.Normal("mu") + pm.HalfNormal("tau") * by_columns(pm.Normal("slopes", shape=(G, 2)))
+    ),
+    "joined to zeros": (["z"], 2, of_categories(lambda two: pt.concatenate([two, pt.zeros((G, 1))], axis=1))),
+    "softmax of joined": (["z"], 2, of_categories(softmax_of_joined)),
+    "set beside zeros": (["z"], 2, of_categories(lambda two: pt.set_subtensor(pt.zeros((G, 3))[:, 1:], two))),
 }  # fmt: skip
 
 
@@ -212,7 +181,7 @@ def test_weights_of_a_mixture_stay_what_they_are_beside_effects():
     assert read_groups(model).data.coordinates.replaced == ("z",)
 
 
-@pytest.mark.parametrize(("predictor", "part"), [(second_axis, "log_jacobian"), (lkj, "z")])
+@pytest.mark.parametrize(("predictor", "part"), [(SECOND_AXIS, "log_jacobian"), (lkj, "z")])
 def test_wrong_change_of_variables_is_refused(predictor, part, monkeypatch):
     """A planted mistake: the Jacobian is left out, or z is half of what it should be."""
     right = change_of_variables._inverse
@@ -238,50 +207,26 @@ def test_scale_that_is_lost_is_refused(monkeypatch):
         read_groups(model_of(lambda: scaled(memberships)() + pm.HalfNormal("other") * pm.Normal("own", shape=G)[GROUP]))
 
 
-def entries_of_centred():
-    u = pm.Normal("z", 0, pm.HalfNormal("tau", shape=2), shape=(G, 2))
-    return u[GROUP, 0] + u[GROUP, 1] * X
-
-
-def not_of_normal_support():
-    return (pm.HalfNormal("tau") * pm.HalfNormal("z", shape=G))[GROUP]
-
-
-def in_two_products():
-    tau, z = pm.HalfNormal("tau"), pm.Normal("z", shape=G)
-    return tau * z[GROUP] + (z[GROUP] * X) ** 2
-
-
-def in_the_model_or_not():
-    return X[:, None] * np.ones(G) @ (pm.Bernoulli("in", 0.5, shape=G) * pm.Normal("z", shape=G))
-
-
-def groups_in_the_model_or_not():
-    return (pm.HalfNormal("tau") * pm.Bernoulli("in", 0.5, shape=G) * pm.Normal("z", shape=G))[GROUP]
-
-
 def test_whole_numbers_stay_what_they_are_beside_effects():
     model = model_of(lambda: DETERMINISTIC() + 0.1 * pm.Poisson("k", 3.0))
     assert centred_model.centred_model(model).replaced == {"z": 0}
 
 
-def one_more_drawn_by_the_effects():
-    u = 2 * pm.Normal("z", shape=G)
-    return u[GROUP] + pm.Normal("v", u, pm.HalfNormal("s"), shape=G)[GROUP]
+def effects_draw(law):
+    """Return a predictor in which the effects that rows read draw something that is read beside them."""
+
+    def predictor():
+        u = 2 * pm.Normal("z", shape=G)
+        return u[GROUP] + law(u)
+
+    return predictor
 
 
-def shifted_by_what_the_effects_draw():
-    """The shift is a part of the effects that rows read, and drawn by them."""
-    u = 2 * pm.Normal("z", shape=G)
-    return u[GROUP] + pm.Normal("v", u.mean(), 1.0)
+ONE_MORE = effects_draw(lambda u: pm.Normal("v", u, pm.HalfNormal("s"), shape=G)[GROUP])
+LABELS = effects_draw(lambda u: pm.Bernoulli("v", pm.math.sigmoid(u), shape=G)[GROUP])
 
 
-def labels_drawn_by_the_effects():
-    u = 2 * pm.Normal("z", shape=G)
-    return u[GROUP] + pm.Bernoulli("v", pm.math.sigmoid(u), shape=G)[GROUP]
-
-
-@pytest.mark.parametrize("predictor", [one_more_drawn_by_the_effects, labels_drawn_by_the_effects])
+@pytest.mark.parametrize("predictor", [ONE_MORE, LABELS], ids=["one more", "labels"])
 def test_what_the_effects_draw_is_read_beside_them(predictor):
     assert read_groups(model_of(predictor)).data.coordinates.replaced == ("z",)
 
@@ -297,13 +242,13 @@ def test_a_loading_that_starts_at_zero_is_warned_of():
     assert read_groups(model_of(lambda: times_a_loading(1.0))).data.coordinates.replaced == ("z",)
 
 
-def measured_with_error(start=None, mean=False, observed=True):
+def measured_with_error(mean=False, observed=True):
     """Return a slope times covariates of groups that are measured with error, or known from the rows alone."""
     law = pm.Normal("mean"), pm.HalfNormal("sd")
     x = pm.Normal("x", law[0] if mean else 0, law[1], shape=G)
     if observed:
         pm.Normal("measured", x, 0.3, observed=np.linspace(-1, 1, G))
-    return pm.Normal("a") + pm.Normal("slope", 0, 1e-3, initval=start) * x[GROUP]
+    return pm.Normal("a") + pm.Normal("slope", 0, 1e-3) * x[GROUP]
 
 
 @pytest.mark.filterwarnings("error:The effects of")
@@ -320,33 +265,52 @@ def test_a_slope_of_known_sign_starts_beside_zero(mean):
     assert data.coordinates.point(beside, data.coordinates.theta(beside))["slope"] == -0.1
 
 
-@pytest.mark.parametrize("mean", [False, True])
-def test_a_slope_of_either_sign_is_warned_of(mean):
-    """Chains that all start beside zero on one side would show one of two modes."""
-    with pytest.warns(UserWarning, match=r"of 'x' are not moved .* Let \['slope'\] start elsewhere"):
-        assert centred_model.centred_model(model_of(lambda: measured_with_error(mean=mean, observed=False))) is None
-
-
-def test_a_slope_of_two_outcomes_is_of_either_sign():
+def two_outcomes():
     """Both slopes may change sign together."""
-
-    def both():
-        pm.Normal("other", pm.Normal("b2") * (x := pm.Normal("x", 0, pm.HalfNormal("sd"), shape=G))[OTHER], observed=Y)
-        return pm.Normal("slope") * x[GROUP]
-
-    with pytest.warns(UserWarning, match=r"of 'x' are not moved"):
-        centred_model.centred_model(model_of(both))
+    x = pm.Normal("x", 0, pm.HalfNormal("sd"), shape=G)
+    pm.Normal("other", pm.Normal("b2") * x[OTHER], observed=Y)
+    return pm.Normal("slope") * x[GROUP]
 
 
-STAY = [
-    entries_of_centred, not_of_normal_support, in_two_products, in_the_model_or_not, groups_in_the_model_or_not,
-    shifted_by_what_the_effects_draw,
-]  # fmt: skip
+@pytest.mark.parametrize(
+    "predictor",
+    [*(partial(measured_with_error, mean=mean, observed=False) for mean in (False, True)), two_outcomes],
+    ids=["about zero", "about a mean", "two outcomes"],
+)
+def test_a_slope_of_either_sign_is_warned_of(predictor):
+    """Chains that all start beside zero on one side would show one of two modes."""
+    with pytest.warns(UserWarning, match=r"of 'x' are not moved .* Let \['(slope|b2)'\] start elsewhere"):
+        assert centred_model.centred_model(model_of(predictor)) is None
 
 
-@pytest.mark.parametrize("predictor", STAY)
-def test_other_models_stay_what_they_are(predictor):
-    assert centred_model.centred_model(model_of(predictor)) is None
+def entries_of_centred():
+    u = pm.Normal("z", 0, pm.HalfNormal("tau", shape=2), shape=(G, 2))
+    return u[GROUP, 0] + u[GROUP, 1] * X
+
+
+def in_two_products():
+    tau, z = pm.HalfNormal("tau"), pm.Normal("z", shape=G)
+    return tau * z[GROUP] + (z[GROUP] * X) ** 2
+
+
+def in_or_not():
+    return pm.Bernoulli("in", 0.5, shape=G) * pm.Normal("z", shape=G)
+
+
+STAY = {
+    "entries of centred": entries_of_centred,
+    "not of normal support": lambda: (pm.HalfNormal("tau") * pm.HalfNormal("z", shape=G))[GROUP],
+    "in two products": in_two_products,
+    "in the model or not": lambda: X[:, None] * np.ones(G) @ in_or_not(),
+    "groups in the model or not": lambda: (pm.HalfNormal("tau") * in_or_not())[GROUP],
+    # The shift is a part of the effects that rows read, and drawn by them.
+    "shifted by what the effects draw": effects_draw(lambda u: pm.Normal("v", u.mean(), 1.0)),
+}
+
+
+@pytest.mark.parametrize("name", STAY)
+def test_other_models_stay_what_they_are(name):
+    assert centred_model.centred_model(model_of(STAY[name])) is None
 
 
 def test_covariates_of_a_billion_are_checked_near_the_start():
