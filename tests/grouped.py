@@ -11,8 +11,10 @@ import pytest
 from evidence import moment_z
 from scipy import special, stats
 
+from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.groups import read_groups
 from pymc_austerity.groups.group_model import GroupModel
+from pymc_austerity.groups.group_parts import data_by_reference
 from pymc_austerity.groups.group_search import GroupSearch
 from pymc_austerity.groups.shared_move import adapt_shared
 from pymc_austerity.kernel import pack_generators
@@ -24,10 +26,6 @@ MEAN, LOG_SCALE, EFFECT = np.linspace(-3.5, 3.5, 101), np.linspace(-3.5, 2.5, 10
 def by_group(rows, index, n_groups):
     """Sum log-likelihoods of rows, shape (N, U), over the groups."""
     return np.array([rows[g == index].sum(axis=0) for g in range(n_groups)])
-
-
-def normal_rows(y):
-    return -0.5 * (y[:, None] - EFFECT) ** 2
 
 
 def logistic_rows(y):
@@ -114,10 +112,10 @@ def moves(decider, n, data=None, state=None, theta=None, seed=11, tune=0):
     """Yield θ before each draw, its carried move and its refresh; `data` and `state` replace those of the step."""
     rng, shared = np.random.default_rng(seed), decider.model.groups.shared
     generators, looks = pack_generators(*rng.spawn(3)), decider.looks_of_large()
-    data, state = data or decider.data(), state or decider.new_state()
-    theta = decider.start(rng) if theta is None else theta
+    state, theta = state or decider.new_state(), decider.start(rng) if theta is None else theta
+    read = data_by_reference(data or decider.data()), by_reference(state)  # once, as a chain does: it is slow
     for i in range(-tune, n):
-        carried, refresh, about_centre = decider.move(theta, data, state, looks, generators)
+        carried, refresh, about_centre = decider.move(theta, *read, looks, generators)
         if i < 0:
             adapt_shared(carried.theta[shared], carried.accepted, about_centre, state.shared)
         else:

@@ -7,10 +7,11 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import MAX_Z
-from grouped import by_group, check_ratio, largest_z, logistic_rows, moments, moves, normal_rows
+from grouped import by_group, check_ratio, largest_z, logistic_rows, moments, moves
 
 import pymc_austerity as pma
 from pymc_austerity.groups.group_conditional import whiten
+from pymc_austerity.groups.group_expansion import grouped_sum
 
 pytestmark = pytest.mark.slow
 
@@ -18,52 +19,25 @@ pytestmark = pytest.mark.slow
 SIZES = np.array([0, 1, 9, 20, 10])
 INDEX = np.random.default_rng(5).permutation(np.repeat(np.arange(5), SIZES))
 EFFECTS = np.array([0.0, 1.0, -0.8, 0.9, 2.0])
-NORMAL = EFFECTS[INDEX] + np.random.default_rng(6).normal(size=40)
 BINARY = (np.random.default_rng(7).random(40) < 1 / (1 + np.exp(-EFFECTS[INDEX]))).astype(int)
+MOMENTS = moments(by_group(logistic_rows(BINARY), INDEX, 5))
 
 
-# Both have data of the same types, for which moves are compiled once; a weight that is one counts a prior twice.
-
-
-def _normal():
-    """Centred."""
-    mean, log_scale = pm.Normal("mean"), pm.Normal("log_scale", -0.3, 0.7)
-    effect = pm.Normal("effect", mean, pm.math.exp(log_scale), shape=5)
-    again = pm.logp(pm.Normal.dist(mean, pm.math.exp(log_scale)), effect)
-    pm.Potential("again", pm.Data("weight", 0.0) * again)
-    pm.Normal("y", effect[INDEX], 1, observed=NORMAL)
-
-
-def _logistic():
-    """Not centred, which the moves read in terms of the effects."""
-    mean, log_scale = pm.Normal("mean"), pm.Normal("log_scale", -0.3, 0.7)
-    raw = pm.Normal("raw", shape=5)
-    effect = pm.Deterministic("effect", mean + pm.math.exp(log_scale) * raw)
-    pm.Potential("again", pm.Data("weight", 0.0) * pm.logp(pm.Normal.dist(), raw))
-    pm.Bernoulli("y", logit_p=effect[INDEX], observed=pm.Data("labels", BINARY.astype(float)))
-
-
-MODELS = {"normal": _normal, "logistic": _logistic}
-MOMENTS = {
-    "normal": moments(by_group(normal_rows(NORMAL), INDEX, 5)),
-    "logistic": moments(by_group(logistic_rows(BINARY), INDEX, 5)),
-}
-
-
-@pytest.fixture(scope="module", params=MODELS)
-def case(request):
+@pytest.fixture(scope="module")
+def case():
+    """Not centred, which the moves read in terms of the effects; a weight that is one counts their prior twice."""
     with pm.Model() as model:
-        MODELS[request.param]()
-        step = pma.GroupMH(test=pma.Exact(), refreshed=0.6, model=model, rng=1, progressbar=False)
+        mean, log_scale = pm.Normal("mean"), pm.Normal("log_scale", -0.3, 0.7)
+        raw = pm.Normal("raw", shape=5)
+        effect = pm.Deterministic("effect", mean + pm.math.exp(log_scale) * raw)
+        pm.Potential("again", pm.Data("weight", 0.0) * pm.logp(pm.Normal.dist(), raw))
+        pm.Bernoulli("y", logit_p=effect[INDEX], observed=pm.Data("labels", BINARY.astype(float)))
+        return model, pma.GroupMH(test=pma.Exact(), refreshed=0.6, rng=1, progressbar=False)
 
-    def log_density(theta):
-        """By PyMC, in terms of the effects."""
-        log_jacobian = 5 * theta[1] if request.param == "logistic" else 0.0  # of the effects by what the user wrote
-        return (
-            model.compile_logp(mode="FAST_COMPILE")(step.coordinates.point(model.initial_point(), theta)) - log_jacobian
-        )
 
-    return request.param, log_density, step.decider
+@pytest.fixture(scope="module")
+def decider(case):
+    return case[1].decider
 
 
 def _run(decider, n, data=None, state=None, theta=None, seed=11):
@@ -72,29 +46,26 @@ def _run(decider, n, data=None, state=None, theta=None, seed=11):
     return np.array([refresh.theta for *_, refresh in outcomes]), outcomes
 
 
-def test_draws_have_the_moments_of_quadrature(case):
-    name, _, decider = case
+def test_draws_have_the_moments_of_quadrature(decider):
     draws, outcomes = _run(decider, 16_000)
     assert np.mean([c.accepted for _, c, _ in outcomes]) > 0.2
     assert np.mean([r.n_accepted / r.n_groups for _, _, r in outcomes]) > 0.4
-    assert largest_z(draws.T, MOMENTS[name]) < MAX_Z
+    assert largest_z(draws.T, MOMENTS) < MAX_Z
 
 
-def test_wrong_prior_and_rows_of_another_group_are_seen(case):
-    name, _, decider = case
+def test_wrong_prior_and_rows_of_another_group_are_seen(decider):
     data = decider.data()
     shifted = np.minimum(data.start + 1, data.start[-1])
-    assert largest_z(_run(decider, 8_000, data._replace(start=shifted))[0].T, MOMENTS[name]) > MAX_Z
+    assert largest_z(_run(decider, 8_000, data._replace(start=shifted))[0].T, MOMENTS) > MAX_Z
     twice = replace(decider, fixed=(np.array(1.0),))
-    assert largest_z(_run(twice, 16_000)[0].T, MOMENTS[name]) > MAX_Z
+    assert largest_z(_run(twice, 16_000)[0].T, MOMENTS) > MAX_Z
 
 
 def _conditional(decider, theta):
     return decider.surrogate.condition(theta, decider.prepared.steering)
 
 
-def test_groups_without_spread_make_the_move_impossible(case):
-    _, _, decider = case
+def test_groups_without_spread_make_the_move_impossible(decider):
     expansion = decider.prepared.steering
     theta = decider.theta0.copy()
     theta[expansion.shared] = -2e4  # a scale on the log scale
@@ -104,8 +75,7 @@ def test_groups_without_spread_make_the_move_impossible(case):
     assert np.isfinite(whiten(theta, without, found)).all()
 
 
-def test_a_carried_move_keeps_every_z(case):
-    _, _, decider = case
+def test_a_carried_move_keeps_every_z(decider):
     expansion, state = decider.prepared.steering, decider.new_state()
 
     def change(theta, carried):
@@ -132,5 +102,60 @@ def test_a_carried_move_keeps_every_z(case):
 
 
 def test_ratio_about_the_centre_has_densities_and_jacobian(case):
-    _, log_density, decider = case
-    check_ratio(decider, log_density, _run(decider, 300)[0], n=3, step=1e-4, allowed=1e-6)
+    """The density is PyMC's, in terms of the effects."""
+    model, step = case
+    log_p, start = model.compile_logp(mode="FAST_COMPILE"), model.initial_point()
+
+    def log_density(theta):
+        return log_p(step.coordinates.point(start, theta)) - 5 * theta[1]  # the Jacobian of the effects
+
+    check_ratio(step.decider, log_density, _run(step.decider, 300)[0], n=3, step=1e-4, allowed=1e-6)
+
+
+G = 60
+FOURS = np.repeat(np.arange(G), 4)
+_RNG = np.random.default_rng(21)
+OF_FOURS = (_RNG.random(FOURS.size) < 1 / (1 + np.exp(-1.0 - 1.3 * _RNG.normal(size=G)[FOURS]))).astype(int)
+
+
+@pytest.fixture(scope="module")
+def few():
+    """Groups with few rows, which a quadratic steers, and their moments."""
+    with pm.Model():
+        mean, log_scale = pm.Normal("mean"), pm.Normal("log_scale", -0.3, 0.7)
+        effect = pm.Normal("effect", mean, pm.math.exp(log_scale), shape=G)
+        pm.Bernoulli("y", logit_p=effect[FOURS], observed=OF_FOURS)
+        return pma.GroupMH(rng=1, progressbar=False).decider, moments(by_group(logistic_rows(OF_FOURS), FOURS, G))
+
+
+def _left(decider, e):
+    """Standard deviation of what a quadratic leaves of all rows, over draws of everything."""
+    prepared, rng, left = decider.prepared, np.random.default_rng(3), []
+    at = decider.others, decider.fixed
+    for _ in range(200):
+        theta = decider.surrogate.theta(prepared.draw_shared(rng), rng.standard_normal((G, 1)), e)
+        rows = sum(terms.sum() for terms in decider.model.group_pass.rows(theta, *at, prepared.rows))
+        left.append(rows - grouped_sum(theta, decider.others, e))
+    return np.std(left)
+
+
+def test_the_quadratic_that_steers_is_near_the_posterior(few):
+    """It leaves less of the rows than that at the centre."""
+    decider, (means, sds) = few[0], few[1][:, :2]
+    at_centre, steering = _left(decider, decider.prepared.expansion), _left(decider, decider.prepared.steering)
+    assert at_centre > 0.6
+    assert steering < 0.75 * at_centre
+    assert np.abs((decider.prepared.mean - means) / sds).max() < 0.4
+
+
+def test_few_rows_a_group_have_the_moments_of_quadrature(few):
+    """Planted: what is left out of the rows is the quadratic that steers, not that whose remainders are drawn."""
+    (decider, law), found = few, []
+    data = decider.data()
+    for of in (data, data._replace(expansion=data.steering)):
+        made = list(moves(decider, 16_000, of, tune=500))
+        accepted = np.mean([carried.accepted for _, carried, _ in made])
+        found.append((largest_z(np.transpose([refresh.theta for *_, refresh in made]), law), accepted))
+    (right, accepted), (planted, _) = found
+    assert right < MAX_Z < planted / 2
+    assert accepted > 0.35
