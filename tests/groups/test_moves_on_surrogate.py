@@ -1,4 +1,4 @@
-"""What is shared, moved on the surrogate: a scale that may be zero, and one that may not, by quadrature."""
+"""What is shared, moved on the surrogate: a scale that may be zero, by quadrature."""
 
 from dataclasses import replace
 
@@ -20,26 +20,21 @@ from pymc_austerity.kernel import pack_generators
 
 pytestmark = pytest.mark.slow
 
-#: Groups, rows of each, and the scale of their effects.
-CASES = {"8, none": (8, 60, 0.0), "150, large": (150, 20, 0.8)}
+#: Of groups whose effects have no scale: rows of each, and how many of them are ones.
+N_ROWS = 60
+ONES = np.random.default_rng(3).binomial(N_ROWS, 0.5, 8)
 N = 8_000
 MEAN, LOG_SCALE = np.linspace(-1.5, 1.5, 61), np.linspace(-9, 1.2, 205)
 
 
-def _ones(n_groups, n_rows, scale):
-    """Ones of each group."""
-    rng = np.random.default_rng(3)
-    return rng.binomial(n_rows, 1 / (1 + np.exp(-scale * rng.standard_normal(n_groups))))
-
-
-def _law(ones, n_rows):
+def _law():
     """Means of the mean and of the scale, sds, and the 5 and 95 % quantiles of the scale."""
     x, w = np.polynomial.hermite_e.hermegauss(60)
     u = MEAN[:, None, None] + np.exp(LOG_SCALE)[:, None] * x
-    numbers, counts = np.unique(ones, return_counts=True)
+    numbers, counts = np.unique(ONES, return_counts=True)
     log_weight = -(MEAN[:, None] ** 2) / 8 - np.exp(2 * LOG_SCALE) / 2 + LOG_SCALE
     for number, count in zip(numbers, counts, strict=True):
-        log_weight = log_weight + count * np.log(np.exp(number * u - n_rows * np.logaddexp(0, u)) @ w)
+        log_weight = log_weight + count * np.log(np.exp(number * u - N_ROWS * np.logaddexp(0, u)) @ w)
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
     scale, of_scale, of_mean = np.exp(LOG_SCALE), weight.sum(axis=0), weight.sum(axis=1)
@@ -47,46 +42,39 @@ def _law(ones, n_rows):
     return moments, np.interp([0.05, 0.95], np.cumsum(of_scale) - of_scale / 2, scale)
 
 
-@pytest.fixture(scope="module", params=CASES)
-def case(request):
-    n_groups, n_rows, scale = CASES[request.param]
-    ones = _ones(n_groups, n_rows, scale)
-    index = np.repeat(np.arange(n_groups), n_rows)
-    observed = (np.tile(np.arange(n_rows), n_groups) < ones[index]).astype(int)
-    with pm.Model() as model:
+@pytest.fixture(scope="module")
+def decider():
+    index, observed = np.repeat(np.arange(8), N_ROWS), (np.arange(N_ROWS) < ONES[:, None]).astype(int).ravel()
+    with pm.Model():
         mean, scale = pm.Normal("mean", 0, 2), pm.HalfNormal("scale")
-        pm.Bernoulli("y", logit_p=pm.Normal("effect", mean, scale, shape=n_groups)[index], observed=observed)
-        decider = pma.GroupMH(model=model, rng=1, progressbar=False).decider
-    return decider, _law(ones, n_rows)
+        pm.Bernoulli("y", logit_p=pm.Normal("effect", mean, scale, shape=8)[index], observed=observed)
+        return pma.GroupMH(rng=1, progressbar=False).decider
 
 
-def _largest_z(case, carried=None):
+def _largest_z(decider, carried=None):
     """Of draws of the mean and the scale, and how often the scale is below its quantiles."""
-    decider, (moments, quantiles) = case
-    data, looks, state, rng = decider.data(), decider.looks_of_large(), decider.new_state(), np.random.default_rng(2)
+    moments, quantiles = _law()
+    looks, state, rng = decider.looks_of_large(), decider.new_state(), np.random.default_rng(2)
     generators, theta, draws = pack_generators(*rng.spawn(3)), decider.start(rng), np.empty((2, N))
-    read = data_by_reference(data), by_reference(state)
+    read = data_by_reference(decider.data()), by_reference(state)
     for i in range(N):
         if carried is not None:
             for _ in range(4):
                 state.phi[:] = np.nan  # what belongs to φ is worked out anew, with the mistake and without it
                 theta = carried(theta, *read, generators)[0].theta
             state.phi[:] = np.nan
-        theta = decider.move(theta, data, state, looks, generators)[1].theta
+        theta = decider.move(theta, *read, looks, generators)[1].theta
         draws[:, i] = theta[0], np.exp(theta[1])
     mean, scale = draws.reshape(2, 4, -1)
     below = [moment_z((scale < q).astype(float), p, np.sqrt(p * (1 - p)))[0] for q, p in zip(quantiles, (0.05, 0.95))]
     return max(np.abs(z).max() for z in [*map(moment_z, (mean, scale), *zip(*moments)), below])
 
 
-def test_scales_have_the_law_of_quadrature(case):
-    assert _largest_z(case) < MAX_Z
-
-
-def test_the_mean_of_effects_is_normal_given_their_scale(case):
-    decider, _ = case
+def test_scales_have_the_law_of_quadrature(decider):
+    """The mean of the effects is normal given their scale."""
     steps = decider.prepared.steps
     assert (steps.normal.tolist(), steps.sliced.tolist()) == ([0], [1])
+    assert _largest_z(decider) < MAX_Z
 
 
 def _no_ratio(along, given):
@@ -101,18 +89,14 @@ def _no_ratio(along, given):
     return without
 
 
-@pytest.mark.parametrize("case", ["8, none"], indirect=True)
-def test_a_ratio_without_the_surrogate_is_seen(case):
-    decider, _ = case
+def test_a_ratio_without_the_surrogate_is_seen(decider):
     assert decider.prepared.steps.share > 0.5
     parts = decider.parts._replace(normal=False)  # slices alone, which are compiled sooner
-    assert _largest_z(case, cached(build_carried_move(parts, build_move=_no_ratio))) > MAX_Z
+    assert _largest_z(decider, cached(build_carried_move(parts, build_move=_no_ratio))) > MAX_Z
 
 
-@pytest.mark.parametrize("case", ["150, large"], indirect=True)
-def test_slices_find_their_widths(case):
+def test_slices_find_their_widths(decider):
     """They begin a millionth as wide, as where the mode is at a scale of zero, and stay so while nothing is tuned."""
-    decider, _ = case
     steps = decider.prepared.steps
     steps = steps._replace(axes=1e-6 * steps.axes, oblique=1e-6 * steps.oblique, share=1.0)
 
