@@ -28,18 +28,8 @@ def by_class():
     return pm.Deterministic("of_class", of_school[SCHOOL] + effects("class", CLASSES))[CLASS]
 
 
-def with_predictor():
-    return (effects("class", CLASSES) + pm.Normal("b") * OF_CLASS + effects("school", SCHOOLS)[SCHOOL])[CLASS]
-
-
-def slopes_of_both():
-    u = effects("school", SCHOOLS, (2,))[SCHOOL] + effects("class", CLASSES, (2,))
-    return u[CLASS][:, 0] + u[CLASS][:, 1] * X
-
-
-def slopes_one_by_one():
-    u = effects("school", SCHOOLS, (2,))[SCHOOL] + effects("class", CLASSES, (2,))
-    return u[CLASS, 0] + u[CLASS, 1] * X
+def slopes(read):
+    return lambda: read(effects("school", SCHOOLS, (2,))[SCHOOL] + effects("class", CLASSES, (2,)))
 
 
 def scaled_by_class():
@@ -51,10 +41,6 @@ def scaled_together():
     return (pm.HalfNormal("sd") * (effects("school", SCHOOLS)[SCHOOL] + pm.Normal("class", shape=CLASSES)))[CLASS]
 
 
-def numbers_in_data():
-    return (effects("school", SCHOOLS)[SCHOOL] + effects("class", CLASSES))[pm.Data("class_", CLASS)]
-
-
 def three_levels():
     of_school = effects("region", REGIONS)[REGION] + effects("school", SCHOOLS)
     return (of_school[SCHOOL] + effects("class", CLASSES))[CLASS]
@@ -64,40 +50,33 @@ def schools(size=()):
     return pm.Normal("school", pm.Normal("mean", shape=size), pm.HalfNormal("sd_s", 1), shape=(SCHOOLS, *size))
 
 
-def sd(size=()):
-    return pm.HalfNormal("sd_c", 1, shape=size)
+def classes(mean, law=pm.Normal, **given):
+    return law("class", mu=mean, sigma=pm.HalfNormal("sd_c", 1), shape=CLASSES, **given)
+
+
+def of_rows():
+    return pm.Data("class_", CLASS)
+
+
+def of_classes():
+    return pm.Data("school_", SCHOOL)
 
 
 def mean_and_predictor():
-    mean = pm.Normal("a") + schools()[SCHOOL] + pm.Normal("b") * OF_CLASS
-    return pm.Normal("class", mean, sd(), shape=CLASSES)[CLASS]
-
-
-def student():
-    return pm.StudentT("class", nu=5, mu=schools()[SCHOOL], sigma=sd(), shape=CLASSES)[CLASS]
+    return classes(pm.Normal("a") + schools()[SCHOOL] + pm.Normal("b") * OF_CLASS)[CLASS]
 
 
 def mean_with_numbers_in_data():
-    return pm.Normal("class", schools()[SCHOOL], sd(), shape=CLASSES)[pm.Data("class_", CLASS)]
-
-
-def all_numbers_in_data():
-    of_school = effects("school", SCHOOLS)[pm.Data("school_", SCHOOL)]
-    return (of_school + effects("class", CLASSES))[pm.Data("class_", CLASS)]
-
-
-def mean_with_all_numbers_in_data():
-    of_class = pm.Normal("class", schools()[pm.Data("school_", SCHOOL)], sd(), shape=CLASSES)
-    return of_class[pm.Data("class_", CLASS)]
+    return classes(schools()[SCHOOL])[of_rows()]
 
 
 def looked_up_in_data():
-    of_row = pm.Data("class_", CLASS)
-    return effects("class", CLASSES)[of_row] + effects("school", SCHOOLS)[pm.Data("school_", SCHOOL)[of_row]]
+    of_row = of_rows()
+    return effects("class", CLASSES)[of_row] + effects("school", SCHOOLS)[of_classes()[of_row]]
 
 
 def slopes_about_effects():
-    of_class = pm.Normal("class", schools()[SCHOOL], sd(), shape=CLASSES)
+    of_class = classes(schools()[SCHOOL])
     return of_class[CLASS] + pm.Normal("slope", 0.3 * of_class, 1, shape=CLASSES)[CLASS] * X
 
 
@@ -109,8 +88,7 @@ def slopes_that_correlate():
 
 def means_of_three_levels():
     region = pm.Normal("region", 0, pm.HalfNormal("sd_r", 1), shape=REGIONS)
-    school = pm.Normal("school", region[REGION], pm.HalfNormal("sd_s", 1), shape=SCHOOLS)
-    return pm.Normal("class", school[SCHOOL], sd(), shape=CLASSES)[CLASS]
+    return classes(pm.Normal("school", region[REGION], pm.HalfNormal("sd_s", 1), shape=SCHOOLS)[SCHOOL])[CLASS]
 
 
 def model_of(predictor):
@@ -119,17 +97,32 @@ def model_of(predictor):
     return model
 
 
-NESTED = [
-    by_class, with_predictor, slopes_of_both, slopes_one_by_one, scaled_by_class, scaled_together, numbers_in_data,
-    mean_and_predictor,
-    student, mean_with_numbers_in_data, slopes_that_correlate, all_numbers_in_data, mean_with_all_numbers_in_data,
-    looked_up_in_data, slopes_about_effects,
-]  # fmt: skip
+IN_DATA = {
+    "all numbers in data": lambda: (effects("school", SCHOOLS)[of_classes()] + effects("class", CLASSES))[of_rows()],
+    "mean with all numbers in data": lambda: classes(schools()[of_classes()])[of_rows()],
+    "looked up in data": looked_up_in_data,
+}
+NESTED = {
+    "by class": by_class,
+    "with predictor": lambda: (
+        effects("class", CLASSES) + pm.Normal("b") * OF_CLASS + effects("school", SCHOOLS)[SCHOOL]
+    )[CLASS],
+    "slopes of both": slopes(lambda u: u[CLASS][:, 0] + u[CLASS][:, 1] * X),
+    "slopes one by one": slopes(lambda u: u[CLASS, 0] + u[CLASS, 1] * X),
+    "scaled by class": scaled_by_class,
+    "scaled together": scaled_together,
+    "mean and predictor": mean_and_predictor,
+    "Student": lambda: classes(schools()[SCHOOL], pm.StudentT, nu=5)[CLASS],
+    "mean with numbers in data": mean_with_numbers_in_data,
+    "slopes that correlate": slopes_that_correlate,
+    "slopes about effects": slopes_about_effects,
+    **IN_DATA,
+}
 
 
-@pytest.mark.parametrize("predictor", NESTED, ids=lambda f: f.__name__)
-def test_classes_and_schools_are_factors(predictor):
-    read = read_groups(model_of(predictor))
+@pytest.mark.parametrize("name", NESTED)
+def test_classes_and_schools_are_factors(name):
+    read = read_groups(model_of(NESTED[name]))
     assert read.groups.first.tolist() == [0, CLASSES, CLASSES + SCHOOLS]
     assert np.array_equal(read.groups.of_rows(read.data.rows.arrays), [CLASS, CLASSES + SCHOOL[CLASS]])
 
@@ -176,12 +169,10 @@ def test_a_class_without_a_school_is_refused():
             step.start_chain(np.random.default_rng(1))
 
 
-@pytest.mark.parametrize(
-    "predictor", [all_numbers_in_data, mean_with_all_numbers_in_data, looked_up_in_data], ids=lambda f: f.__name__
-)
-def test_other_schools_of_classes_are_refused(predictor):
+@pytest.mark.parametrize("name", IN_DATA)
+def test_other_schools_of_classes_are_refused(name):
     """What the step has learnt is of the schools as they were."""
-    with model_of(predictor):
+    with model_of(IN_DATA[name]):
         step = pma.GroupMH(test=pma.Exact(), progressbar=False)
         pm.set_data({"class_": CLASS[::-1]})
         step.start_chain(np.random.default_rng(1))
@@ -202,12 +193,12 @@ def test_numbers_of_rows_may_be_replaced():
 
 def with_slopes_of_classes():
     """What else depends on the effect of a class ties it to its school."""
-    of_class = pm.Normal("class", schools()[SCHOOL], sd(), shape=CLASSES)
+    of_class = classes(schools()[SCHOOL])
     return of_class[CLASS] + pm.Normal("slope", pt.tanh(of_class), 1, shape=CLASSES)[CLASS] * X
 
 
 def with_a_potential():
-    of_class = pm.Normal("class", schools()[SCHOOL], sd(), shape=CLASSES)
+    of_class = classes(schools()[SCHOOL])
     pm.Potential("sum", -0.1 * (of_class**2).sum())
     return of_class[CLASS]
 
@@ -219,50 +210,26 @@ def test_effects_that_more_depends_on_stay_as_they_are(predictor):
     assert "class" not in read.data.coordinates.replaced
 
 
-def of_kinds():
-    """A mean for each kind of class, with a prior of its own, is a coefficient."""
-    return pm.Normal("class", pm.Normal("kind", 0, 1, shape=2)[np.arange(CLASSES) % 2], sd(), shape=CLASSES)[CLASS]
+#: A mean for each kind of class, with a prior of its own, is a coefficient; and a product is no sum.
+OTHERS = {
+    "of kinds": lambda: classes(pm.Normal("kind", 0, 1, shape=2)[np.arange(CLASSES) % 2]),
+    "multiplied": lambda: classes(pt.exp(schools())[SCHOOL] * OF_CLASS),
+    "positive": lambda: classes(schools()[SCHOOL], pm.LogNormal),
+}
 
 
-def multiplied():
-    """The mean of a class is no sum."""
-    return pm.Normal("class", pt.exp(schools())[SCHOOL] * OF_CLASS, sd(), shape=CLASSES)[CLASS]
-
-
-def positive():
-    return pm.LogNormal("class", schools()[SCHOOL], sd(), shape=CLASSES)[CLASS]
-
-
-@pytest.mark.parametrize("predictor", [of_kinds, multiplied, positive], ids=lambda f: f.__name__)
-def test_other_effects_stay_as_they_are(predictor):
-    assert nested_groups.with_deviations(model_of(predictor)) is None
-
-
-def test_deviations_from_another_mean_are_refused(monkeypatch):
-    """A planted mistake: deviations are from twice the effect of the school."""
-    right = nested_groups._split_mean
-
-    def wrong(model, rv):
-        found = right(model, rv)
-        return found and (found[0], 2 * found[1])
-
-    monkeypatch.setattr(nested_groups, "_split_mean", wrong)
-    with pytest.raises(GroupsNotFoundError, match="fails its check"):
-        read_groups(model_of(mean_and_predictor))
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_effects_stay_as_they_are(name):
+    assert nested_groups.with_deviations(model_of(lambda: OTHERS[name]()[CLASS])) is None
 
 
 def exact_means(sd_s, sd_c, noise):
     """Posterior means of all schools and classes by least squares, the scales being known."""
     of_school, of_class = np.eye(SCHOOLS), np.eye(CLASSES)
-    design = np.vstack(
-        [
-            np.hstack([np.zeros((N, SCHOOLS)), of_class[CLASS]]) / noise,
-            np.hstack([-of_school[SCHOOL], of_class]) / sd_c,
-            np.hstack([of_school, np.zeros((SCHOOLS, CLASSES))]) / sd_s,
-        ]
-    )
-    outcome = np.r_[Y / noise, np.zeros(CLASSES + SCHOOLS)]
-    return np.linalg.lstsq(design, outcome)[0]
+    of_rows = np.hstack([np.zeros((N, SCHOOLS)), of_class[CLASS]]) / noise
+    of_deviations = np.hstack([-of_school[SCHOOL], of_class]) / sd_c
+    design = np.vstack([of_rows, of_deviations, np.eye(SCHOOLS, SCHOOLS + CLASSES) / sd_s])
+    return np.linalg.lstsq(design, np.r_[Y / noise, np.zeros(CLASSES + SCHOOLS)])[0]
 
 
 def nearly_known():
