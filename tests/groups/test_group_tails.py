@@ -58,20 +58,19 @@ def walked(tails, planted, n=40_000):
         z_new = rng.standard_normal(1)
         log_q_ratio = propose_by_tails(z, z_new, 1, 0, tails, rng)
         change = log_gamma(z_new[0]) - log_gamma(z[0])
-        if np.log1p(-rng.random()) < change + planted(log_q_ratio):
+        if np.log1p(-rng.random()) < change + planted * log_q_ratio:
             z = z_new.copy()
         draws[i] = z[0]
     return draws.reshape(4, -1)
 
 
-@pytest.mark.parametrize("planted", [lambda ratio: ratio, lambda ratio: 0.0, lambda ratio: -ratio])
+@pytest.mark.parametrize("planted", [1.0, 0.0])
 def test_proposals_from_tails_keep_the_law(tails, planted):
-    """Controls: the ratio of the proposals is left out, or upside down."""
-    right = planted(1.0) == 1.0
+    """Control: the ratio of the proposals is left out."""
     weight = special.softmax(log_gamma(GRID))
     mean = weight @ GRID
     sd = np.sqrt(weight @ (GRID - mean) ** 2)
-    assert (np.abs(moment_z(walked(tails, planted), mean, sd)).max() < MAX_Z) == right
+    assert (np.abs(moment_z(walked(tails, planted), mean, sd)).max() < MAX_Z) == (planted == 1)
 
 
 @pytest.mark.parametrize("planted", [1.0, 0.0])
@@ -120,17 +119,6 @@ EXPOSURE = np.random.default_rng(1).uniform(0.5, 2, (N_GROUPS, EACH))
 COUNTS = np.random.default_rng(2).poisson(np.r_[np.zeros(8), 0.5, 1, 2, 4][:, None] * EXPOSURE)
 
 
-@pytest.fixture(scope="module")
-def rates():
-    """Gamma rates of Poisson counts: eight groups have none, and the log of a rate a tail of exp(0.3 x)."""
-    index = np.repeat(np.arange(N_GROUPS), EACH)
-    with pm.Model():
-        log_rate = pm.Normal("log_rate", 0, 1)
-        effect = pm.Gamma("effect", PRIOR_SHAPE, pm.math.exp(log_rate), shape=N_GROUPS)
-        pm.Poisson("y", pm.Data("t", EXPOSURE.ravel()) * effect[pm.Data("g", index)], observed=COUNTS.ravel())
-        return pma.GroupMH(rng=1, progressbar=False).decider
-
-
 def posterior_of_rates(exposure):
     """Means and standard deviations of the log rate and of the log of each effect; effects are integrated out."""
     x = np.linspace(-5, 5, 4001)
@@ -144,8 +132,17 @@ def posterior_of_rates(exposure):
 
 
 @pytest.mark.slow
-def test_rates_without_events_follow_their_law(rates):
-    """The control is the law of rates that were looked at for twice as long."""
+def test_rates_without_events_follow_their_law():
+    """Gamma rates of Poisson counts: eight groups have none, and the log of a rate a tail of exp(0.3 x).
+
+    The control is the law of rates that were looked at for twice as long.
+    """
+    index = np.repeat(np.arange(N_GROUPS), EACH)
+    with pm.Model():
+        log_rate = pm.Normal("log_rate", 0, 1)
+        effect = pm.Gamma("effect", PRIOR_SHAPE, pm.math.exp(log_rate), shape=N_GROUPS)
+        pm.Poisson("y", pm.Data("t", EXPOSURE.ravel()) * effect[pm.Data("g", index)], observed=COUNTS.ravel())
+        rates = pma.GroupMH(rng=1, progressbar=False).decider
     data = rates.data()
     assert (data.tails.number[:8] >= 0).all()
     draws = np.array([refresh.theta for *_, refresh in moves(rates, 8_000, data, seed=8)])

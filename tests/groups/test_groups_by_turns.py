@@ -3,8 +3,6 @@
 Four players meet in a circle, so that given the scale the law of one is a product of matrices over the others.
 """
 
-from itertools import pairwise
-
 import numpy as np
 import pymc as pm
 import pytest
@@ -47,11 +45,6 @@ def law():
     scales, players = scales / scales.sum(), players / players.sum(axis=1, keepdims=True)
     means = np.r_[scales @ LOG_SCALES, players @ POINTS]
     return means, np.sqrt(np.r_[scales @ LOG_SCALES**2, players @ POINTS**2] - means**2)
-
-
-def test_players_who_meet_have_different_turns(decider):
-    found = decider.prepared.turns
-    assert [found.groups[a:b].tolist() for a, b in pairwise(found.start)] == [[0, 2], [1, 3]]
 
 
 def test_turns_are_a_colouring():
