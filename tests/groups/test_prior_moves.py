@@ -8,7 +8,9 @@ from grouped import largest_z, mean_and_sd
 from numba import njit
 
 import pymc_austerity as pma
+from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.compile.cache import cached
+from pymc_austerity.groups.group_parts import data_by_reference
 from pymc_austerity.groups.prior_moves import build_move_along, build_move_given, build_shift
 from pymc_austerity.kernel import pack_generators
 
@@ -21,8 +23,8 @@ COLUMNS = np.column_stack([RNG.normal(size=G)[FIRST], RNG.normal(size=H)[SECOND]
 ALMOST = RNG.normal(size=G)[FIRST]
 ALMOST[17] += 1e-3
 Y = RNG.integers(0, 2, size=N)
-#: Where the intercept, the coefficients and the effects lie in θ, behind two scales.
-INTERCEPT, COEFFICIENTS, FIRSTS, SECONDS = 2, slice(3, 7), slice(7, 7 + G), slice(7 + G, 7 + G + H)
+#: Where the intercept and the effects lie in θ, behind two scales.
+INTERCEPT, FIRSTS, SECONDS = 2, slice(7, 7 + G), slice(7 + G, 7 + G + H)
 
 
 @pytest.fixture(scope="module")
@@ -39,25 +41,16 @@ def decider():
 def _expected(theta_size):
     """Directions of the four shifts: effects up by a column, and its coefficient down."""
     found = np.zeros((4, theta_size))
-    of_first, of_second = ([np.mean(x[i == g]) for g in range(n)] for x, i, n in _constant())
-    for direction, place, column, coefficient in zip(
-        found,
-        (FIRSTS, FIRSTS, SECONDS, SECONDS),
-        (1.0, of_first, 1.0, of_second),
-        (INTERCEPT, 3, INTERCEPT, 4),
-        strict=True,
-    ):
-        direction[place], direction[coefficient] = column, -1.0
+    of_first = [np.mean(COLUMNS[g == FIRST, 0]) for g in range(G)]
+    of_second = [np.mean(COLUMNS[g == SECOND, 1]) for g in range(H)]
+    found[:2, FIRSTS], found[2:, SECONDS] = np.array([np.ones(G), of_first]), np.array([np.ones(H), of_second])
+    found[range(4), [INTERCEPT, 3, INTERCEPT, 4]] = -1.0
     return found
 
 
-def _constant():
-    return (COLUMNS[:, 0], FIRST, G), (COLUMNS[:, 1], SECOND, H)
-
-
 def _rows(decider, theta):
-    prepared = decider.prepared
-    return np.concatenate(list(decider.model.group_pass.rows(theta, decider.others, decider.fixed, prepared.rows)))
+    at = decider.others, decider.fixed, decider.prepared.rows
+    return np.concatenate(list(decider.model.group_pass.rows(theta, *at)))
 
 
 @pytest.mark.slow
@@ -79,7 +72,7 @@ def _shifted(decider, log_prior, shifts, n=4_000):
     shift = cached(build_shift(build_move_along(log_prior)))
     start = decider.start(np.random.default_rng(5))
     generators, theta, thetas = pack_generators(*np.random.default_rng(6).spawn(3)), start, []
-    data = decider.data()._replace(shifts=shifts)
+    data = data_by_reference(decider.data()._replace(shifts=shifts))
     for _ in range(n):
         theta, _ = shift(theta, data, generators)
         thetas.append(theta)
@@ -114,10 +107,7 @@ EFFECTS = np.array([0.3, -1.1, 0.8, 2.0, 0.1])
 
 @pytest.fixture(scope="module")
 def effects_alone():
-    """A step, and a weight that counts the prior of the effects once more where it is one.
-
-    The model is that of `test_group_moves`, for which moves and graphs are compiled once.
-    """
+    """A step, and a weight that counts the prior of the effects once more where it is one."""
     with pm.Model():
         mean, log_scale = pm.Normal("mean"), pm.Normal("log_scale", -0.3, 0.7)
         effect = pm.Normal("effect", mean, pm.math.exp(log_scale), shape=5)
@@ -152,7 +142,8 @@ def test_parameters_no_row_reads_have_their_law_given_effects(effects_alone):
     for weight in (0.0, 1.0):
         generators = pack_generators(*np.random.default_rng(3).spawn(3))
         data = decider.data()._replace(fixed=decider.model.likelihood.fixed_at((np.array(weight),)))
-        draws = run(np.concatenate([[0.0, 0.0], EFFECTS]), data, decider.new_state(), generators, n)
+        read = data_by_reference(data), by_reference(decider.new_state())
+        draws = run(np.concatenate([[0.0, 0.0], EFFECTS]), *read, generators, n)
         assert (draws[:, 2:] == EFFECTS).all()
         assert len(np.unique(draws[:, 0])) > n / 4
         assert (largest_z(draws[:, :2].T, _law()) < MAX_Z) == (weight == 0)
