@@ -26,8 +26,9 @@ def packed_name(model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("deviations", ["one law", "a law of each", "a rate that is estimated"])
-@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize(
+    ("size", "deviations"), [(2, "a law of each"), (3, "a rate that is estimated"), (5, "one law")]
+)
 def test_the_density_is_pymcs(size, deviations):
     """Control: without the Jacobian it differs, and not by a constant."""
     model = lkj(size, deviations)
