@@ -26,7 +26,6 @@ N, K, GROUPS = 240, 6, 12
 X, G, WEEK = RNG.normal(size=(N, K)), RNG.integers(0, GROUPS, N), RNG.integers(0, 40, N)
 Y = X @ RNG.normal(0, 0.4, K) + RNG.normal(0, 0.6, GROUPS)[G] + RNG.normal(size=N)
 COUNTS = RNG.poisson(np.exp(0.3 * X[:, 0]))
-TIME = np.linspace(-1, 1, 40)
 
 
 def ridge(of):
@@ -46,12 +45,17 @@ def laplace(of):
 
 
 def by_week(of):
-    length = pm.InverseGamma("length", 5, 2)
-    process = pm.gp.HSGP(m=[K], L=[1.5], cov_func=pm.gp.cov.ExpQuad(1, ls=length))
-    return process.prior("f", X=TIME[:, None])[WEEK]
+    return process(np.linspace(-1, 1, 40), m=K)[WEEK]
 
 
-def model_of(write, of=lambda b: X @ b, beside=0.0):
+def process(x, m, c=1.5, scale=lambda: 1.0, alpha=5):
+    """A Gaussian process at `x` by `m` waves."""
+    length = pm.InverseGamma("length", alpha, 2)
+    waves = pm.gp.HSGP(m=[m], L=[c], cov_func=scale() ** 2 * pm.gp.cov.ExpQuad(1, ls=length))
+    return waves.prior("f", X=x[:, None])
+
+
+def model_of(write, of=lambda b: X @ b, beside=False):
     with pm.Model() as model:
         eta = write(of)
         if beside:
@@ -62,7 +66,7 @@ def model_of(write, of=lambda b: X @ b, beside=0.0):
 
 @pytest.mark.parametrize(
     ("write", "beside"),
-    [*((write, False) for write in (ridge, not_centred, horseshoe, laplace)), (horseshoe, True), (by_week, True)],
+    [(not_centred, False), (laplace, False), (horseshoe, False), (horseshoe, True), (by_week, True)],
 )
 def test_coefficients_are_one_group(write, beside):
     groups = read_groups(model_of(write, beside=beside)).groups
@@ -71,15 +75,14 @@ def test_coefficients_are_one_group(write, beside):
     assert groups.moves_together.tolist() == ([False, True] if beside else [False])
 
 
-@pytest.mark.parametrize(
-    "of",
-    [
-        lambda b: (X * b).sum(axis=1),
-        lambda b: (b[None] @ X.T)[0],
-        lambda b: pt.dot(X[:, :3], b[:3]) + pt.dot(X[:, 3:], b[3:]),
-    ],
-    ids=["sum", "transposed", "in two parts"],
-)
+SPELLINGS = {
+    "sum": lambda b: (X * b).sum(axis=1),
+    "transposed": lambda b: (b[None] @ X.T)[0],
+    "in two parts": lambda b: pt.dot(X[:, :3], b[:3]) + pt.dot(X[:, 3:], b[3:]),
+}
+
+
+@pytest.mark.parametrize("of", SPELLINGS.values(), ids=SPELLINGS)
 def test_every_spelling_is_read(of):
     assert read_groups(model_of(ridge, of)).groups.size.tolist() == [K]
 
@@ -92,45 +95,31 @@ def test_a_table_of_coefficients_is_one_group():
     assert read_groups(model).groups.size.tolist() == [2 * K]
 
 
-def a_known_scale(of):
-    return of(pm.Normal("b", 0, 1, shape=K))
-
-
 def read_in_another_way(of):
     b = pm.Normal("b", 0, pm.HalfNormal("tau", 1), shape=K)
     return of(b) + b[0] ** 2
 
 
-def times_another(of):
-    return ridge(of) * pm.Normal("v", 1, pm.HalfNormal("s", 1), shape=K)[G % K]
-
-
-@pytest.mark.parametrize("write", [a_known_scale, read_in_another_way])
-def test_other_coefficients_are_shared_parameters(write):
+@pytest.mark.parametrize(
+    ("write", "most"),
+    [(lambda of: of(pm.Normal("b", 0, 1, shape=K)), None), (read_in_another_way, None), (ridge, 1_000)],
+    ids=["a known scale", "read in another way", "too many derivatives of rows"],
+)
+def test_other_coefficients_are_shared_parameters(write, most, monkeypatch):
+    monkeypatch.setattr(scaled_columns, "_MOST_DERIVATIVES", most or scaled_columns._MOST_DERIVATIVES)
     with pytest.raises(GroupsNotFoundError, match="indexed on its first axis"):
         read_groups(model_of(write))
 
 
 def test_effects_that_multiply_coefficients_move_without_them():
+    def times_another(of):
+        return ridge(of) * pm.Normal("v", 1, pm.HalfNormal("s", 1), shape=K)[G % K]
+
     assert read_groups(model_of(times_another)).groups.names == ("v",)
-
-
-def test_too_many_derivatives_of_rows_are_not_taken(monkeypatch):
-    monkeypatch.setattr(scaled_columns, "_MOST_DERIVATIVES", 1_000)
-    with pytest.raises(GroupsNotFoundError):
-        read_groups(model_of(ridge))
 
 
 def least_effective(idata, *names):
     return min(float(pm.stats.ess(idata)[name].min()) for name in names)
-
-
-def normal_model():
-    with pm.Model() as model:
-        eta = X @ (pm.HalfNormal("tau", 1) * pm.Normal("z", 0, 1, shape=K))
-        eta += pm.Normal("u", 0, pm.HalfNormal("s", 1), shape=GROUPS)[G]
-        pm.Normal("y", eta, 1, observed=Y)
-    return model
 
 
 def law():
@@ -146,7 +135,10 @@ def law():
 @pytest.mark.slow
 def test_scales_of_columns_and_groups_have_their_posterior():
     """Draws are of the user's variables, of which rows read products."""
-    model = normal_model()
+    with pm.Model() as model:
+        eta = X @ (pm.HalfNormal("tau", 1) * pm.Normal("z", 0, 1, shape=K))
+        eta += pm.Normal("u", 0, pm.HalfNormal("s", 1), shape=GROUPS)[G]
+        pm.Normal("y", eta, 1, observed=Y)
     step = pma.PenaltyMH(model=model, progressbar=False)
     idata = sampled(model, step, 4_000, seed=3)
     assert "exact, reads none" in str(step)
@@ -162,7 +154,7 @@ def test_scales_of_columns_and_groups_have_their_posterior():
 
 
 @pytest.mark.slow
-def test_a_poisson_regression_has_its_posterior():
+def test_a_poisson_regression_has_its_posterior(caplog):
     """Of two columns of few values, whose coefficients have a prior with a kink."""
     pairs = np.array(list(product((-1.0, 0.0, 1.0), repeat=2)))
     rows = pairs[np.arange(450) % 9]
@@ -172,6 +164,7 @@ def test_a_poisson_regression_has_its_posterior():
         pm.Poisson("y", pm.math.exp(rows @ b), observed=y)
     sums = np.array([y[k::9].sum() for k in range(9)])
     posterior = sampled(model, pma.PenaltyMH(model=model, progressbar=False), 6_000, seed=3).posterior
+    assert "finds 2 coefficients of columns (b)" in caplog.text
     tau, first, second = np.linspace(0.005, 4, 200), np.linspace(0, 1, 90), np.linspace(-0.5, 0.5, 90)
     eta = pairs[:, 0, None, None] * first[:, None] + pairs[:, 1, None, None] * second
     of_rows = np.einsum("k,kij->ij", sums, eta) - 50 * np.exp(eta).sum(0)
@@ -199,9 +192,7 @@ def waves():
     week = rng.integers(0, 150, 12_000)
     y = rng.poisson(np.exp(0.5 + 0.5 * np.sin(4 * time[week])))
     with pm.Model() as model:
-        length, scale = pm.InverseGamma("length", 5, 2), pm.HalfNormal("scale", 1)
-        process = pm.gp.HSGP(m=[25], L=[1.5], cov_func=scale**2 * pm.gp.cov.ExpQuad(1, ls=length))
-        f = process.prior("f", X=time[:, None])
+        f = process(time, m=25, scale=lambda: pm.HalfNormal("scale", 1))
         pm.Poisson("y", pm.math.exp(pm.Normal("a") + f[week]), observed=y)
     return model
 
@@ -250,9 +241,7 @@ def test_nearly_collinear_columns_beside_groups_find_their_mode(monkeypatch):
     rng = np.random.default_rng(5)
     x, g = rng.uniform(0, 1, 4_000), rng.integers(0, 30, 4_000)
     with pm.Model() as model:
-        length, scale = pm.InverseGamma("length", 3, 2), pm.Exponential("scale", 1)
-        process = pm.gp.HSGP(m=[15], L=[0.75], cov_func=scale**2 * pm.gp.cov.ExpQuad(1, ls=length))
-        f = process.prior("f", X=x[:, None] - 0.5)
+        f = process(x - 0.5, m=15, c=0.75, scale=lambda: pm.Exponential("scale", 1), alpha=3)
         u = pm.HalfNormal("s", 2) * pm.Normal("z", shape=30)
         pm.Normal("y", f + u[g], pm.HalfStudentT("sigma", 4, 1), observed=np.sin(10 * x) + rng.normal(0, 0.4, 4_000))
     search = search_of(model)
