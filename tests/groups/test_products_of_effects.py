@@ -96,7 +96,7 @@ def test_a_scale_for_each_kind_of_group_is_one_of_effects(predictor):
     assert found.shared.size == 3 + 2
 
 
-def test_a_scale_by_what_is_no_function_of_the_group_is_a_product():
+def test_a_scale_by_no_function_of_the_group_is_a_product():
     model = _with_kinds(partial(kind_of_row, kind=RNG.integers(0, 3, N)))
     with pytest.raises(ProductOfEffectsError, match="product of tau_log__ and z"):
         read_groups(model)
