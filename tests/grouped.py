@@ -136,7 +136,7 @@ def check_ratio(decider, log_density, thetas, n, step, allowed):
     """
     found, looks, shared = decider.prepared, decider.looks_of_large(), decider.model.groups.shared
     own = np.concatenate([of[:size] for of, size in zip(decider.model.groups.own, decider.model.groups.size)])
-    data, jacobians = decider.data()._replace(steps=found.steps._replace(share=0.0)), []
+    data, jacobians = data_by_reference(decider.data()._replace(steps=found.steps._replace(share=0.0))), []
 
     def carry(theta, seed):
         generators = pack_generators(*np.random.default_rng(seed).spawn(3))

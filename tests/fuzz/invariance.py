@@ -11,6 +11,7 @@ from checks import ROUNDING, Found, agree, evaluated, tried
 import pymc_austerity as pma
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.groups import GroupDecider, read_groups
+from pymc_austerity.groups.group_parts import data_by_reference
 from pymc_austerity.kernel import pack_generators
 
 #: Standard errors that a mean may change by: once in two million comparisons.
@@ -125,7 +126,8 @@ def check_invariant(hierarchy, decider, what, n=1200, data=None):
         return False
     some = weights > 0  # the others have no density, as where 1 − p rounds to zero, and no step stands there
     thetas, weights, n = thetas[some], weights[some], int(some.sum())
-    data, state, looks = data or decider.data(), decider.new_state(), decider.looks_of_large()
+    data, state = data_by_reference(data or decider.data()), decider.new_state()  # once, as a chain does
+    looks = decider.looks_of_large()
     generators = pack_generators(*np.random.default_rng(10).spawn(3))
     after = np.empty_like(thetas)
     for i, theta in enumerate(thetas):
