@@ -14,7 +14,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import optimize
 from scipy.special import ndtri
 
 from pymc_austerity.compile.by_reference import by_reference
@@ -24,6 +23,7 @@ from pymc_austerity.groups.group_mode import (
     GroupModeError,
     curved_down,
     limited_step,
+    minimum_within,
     normal_law,
     with_zeros,
 )
@@ -191,9 +191,8 @@ def _mode_of_shared(search: GroupSearch, cloud: list[np.ndarray], e: GroupExpans
             value += search.log_prior(moved) / len(cloud)
         return -value if np.isfinite(value) else 1e300
 
-    start = np.zeros(e.shared.size)
-    found = optimize.minimize(negative, start, method="L-BFGS-B", bounds=[(-_REACH, _REACH)] * start.size)
-    return found.x, negative(start) - found.fun
+    step = minimum_within(negative, np.full(e.shared.size, _REACH))
+    return step, negative(np.zeros(step.size)) - negative(step)
 
 
 def _around(theta: np.ndarray, factor: np.ndarray, points: np.ndarray, e: GroupExpansion) -> list[np.ndarray]:

@@ -5,6 +5,7 @@ The joint mode of a centred hierarchy lies at a scale of zero; the mode of the m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -21,13 +22,15 @@ from pymc_austerity.unsupported_model import UnsupportedModelError
 _MAX_PASSES = 40
 #: Steps of this many standard deviations end it, and the first step allowed in any parameter, see `_first_reach`.
 _CLOSE_ENOUGH, _FIRST_RADIUS = 0.2, 1.0
+#: Radius below which all make the same part of their steps.
+_TOGETHER = 0.3
 #: Standard deviations, as rows know them, within which a coefficient of a column is taken for zero: within the first.
 _TOLD = 0.15
 #: Steps of fewer standard deviations are made, whatever becomes of the log posterior.
 _NEAR = 1.0
 #: How far the mode of a surrogate is looked for that holds over the width of the posterior.
 _FAR = 3.0
-#: Shares of the reach of a search for the mode of the surrogate, where it ends as it begins.
+#: Shares of the reach of a search for a mode of φ, where it ends as it begins.
 _NEARER = (1.0, 0.1, 0.01)
 #: Step of the numerical derivatives of the marginal, in standard deviations.
 _STEP = 0.05
@@ -124,9 +127,10 @@ def limited_step(
     Lengths are in units of a first step.  A step that is too long is shortened as a whole, as the parameters of a group
     may be nearly collinear.  Groups that their prior ties to each other make a part of their step
     together, which such a prior allows.  Where there are columns, φ and all groups make the same part of theirs, as
-    they follow each other: it is as long as what it changes for a row.
+    they follow each other: it is as long as what it changes for a row.  So they do where the radius is small: factors
+    that make up for each other, as an interaction and its main effects, gain nothing by steps of which each is cut.
     """
-    if are_columns(expansion.first).any():
+    if are_columns(expansion.first).any() or radius < _TOGETHER:
         square = np.einsum("gj,gjk,gk->", wanted, expansion.precision, wanted) - 2 * sum_over_cells(wanted, expansion)
         length = float(np.sqrt(max(square, 0.0) / n_rows))
         share = min(1.0, radius / max(length, radius))
@@ -204,12 +208,17 @@ def _surrogate_mode(search: GroupSearch, expansion: GroupExpansion, scale: np.nd
         value = search.surrogate.marginal(start + scale * x, expansion)[0]
         return -value if np.isfinite(value) else 1e300
 
+    return start + scale * minimum_within(negative, reach)
+
+
+def minimum_within(negative: Callable[[np.ndarray], float], reach: np.ndarray) -> np.ndarray:
+    """Return where a negative log density is least within reach of 0, or of a part where its first step ends it."""
     for nearer in _NEARER:
         bounds = list(zip(-nearer * reach, nearer * reach, strict=True))
-        found = optimize.minimize(negative, np.zeros(start.size), method="L-BFGS-B", bounds=bounds)
+        found = optimize.minimize(negative, np.zeros(reach.size), method="L-BFGS-B", bounds=bounds)
         if found.x.any():  # else its first step led to where there is no density
             break
-    return start + scale * found.x
+    return np.asarray(found.x)
 
 
 def _covariance_factor(

@@ -11,7 +11,7 @@ from scipy import stats
 
 import pymc_austerity as pma
 from pymc_austerity.cholesky import NoFactorError
-from pymc_austerity.groups import group_preparation
+from pymc_austerity.groups import group_mode, group_preparation
 from pymc_austerity.groups.group_averages import find_means, is_curved
 
 RNG = np.random.default_rng(31)
@@ -65,6 +65,25 @@ def test_effects_are_expanded_at_modes_where_means_have_no_law(monkeypatch):
     centre, _, rough = group_preparation._find_centre(search_of(model_of("none")))
     assert rough
     assert np.isfinite(centre.factor).all()
+
+
+@pytest.mark.slow
+def test_two_outcomes_of_one_effect_find_their_loading(monkeypatch):
+    """A first step that ends where the loading is 0, and the density none, ended the search where it began."""
+    rng, index = np.random.default_rng(13), np.arange(1500) % 50
+    u = rng.normal(size=50)[index]
+    with pm.Model() as model:
+        effect = pm.HalfNormal("scale", 1) * pm.Normal("z", 0, 1, shape=50)[index]
+        loading, level = pm.Normal("loading", 1, 0.5), pm.Normal("level", 0, 1, shape=2)
+        pm.Normal("first", level[0] + effect, pm.HalfNormal("noise", 1), observed=0.5 + u + rng.normal(size=1500))
+        yes = rng.random(1500) < 1 / (1 + np.exp(-0.8 * u))
+        pm.Bernoulli("second", logit_p=level[1] + loading * effect, observed=yes.astype(int))
+    search = search_of(model)
+    found = find_means(search)[0]
+    sd = np.sqrt((found.factor**2).sum(axis=1))
+    assert (np.abs(found.mean - [0, 0.8, 0.5, 0, 0])[[0, 1, 2, 4]] < 3 * sd[[0, 1, 2, 4]]).all()
+    monkeypatch.setattr(group_mode, "_NEARER", (1.0,))
+    assert find_means(search)[0].mean.tolist() == [0, 1, 0, 0, 0]
 
 
 def test_a_prior_with_a_kink_has_no_curvature():

@@ -6,14 +6,15 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import MAX_Z
-from grouped import largest_z, law_of_normal_rows, sampled
+from grouped import largest_z, law_of_normal_rows, sampled, search_of
 
 import pymc_austerity as pma
 from pymc_austerity.compile.cache import cached
-from pymc_austerity.groups import read_groups
+from pymc_austerity.groups import group_mode, read_groups
 from pymc_austerity.groups.crossed_means import no_tangent
 from pymc_austerity.groups.elimination import eliminate, from_white, places_left, solve_joint, to_white
 from pymc_austerity.groups.group_expansion import GroupExpansion, no_scale
+from pymc_austerity.groups.group_mode import find_group_centre
 from pymc_austerity.groups.map_jacobian import log_jacobian_of
 from pymc_austerity.groups.tied_prior import ties_together
 from pymc_austerity.groups.zero_sums import keep_sums, reflect, reflect_back, take_sums_off
@@ -204,6 +205,27 @@ def test_law_given_sums_is_that_of_the_normal_law():
             np.linalg.slogdet(covariance)[1] / 2 - of_sums - np.linalg.slogdet(plane @ given @ plane.T)[1] / 2
         )
     assert log_dets[0] == pytest.approx(log_dets[1])
+
+
+@pytest.mark.slow
+def test_an_interaction_and_its_main_effects_are_expanded(monkeypatch):
+    """Steps of which each was cut by itself led nowhere, as these make up for each other."""
+    rng = np.random.default_rng(20)
+    a, b = rng.integers(0, 20, 3000), rng.integers(0, 8, 3000)
+    effects = 0.3 * rng.normal(size=20)[a] + 0.2 * rng.normal(size=8)[b] + 0.2 * rng.normal(size=(20, 8))[a, b]
+    with pm.Model() as model:
+        scales = pm.HalfNormal("scales", 1, shape=3)
+        u, v = pm.ZeroSumNormal("u", scales[0], shape=20), pm.ZeroSumNormal("v", scales[1], shape=8)
+        w = pm.ZeroSumNormal("w", scales[2], shape=(20, 8), n_zerosum_axes=2)
+        eta = pm.Normal("mean", 0, 1) + u[a] + v[b] + w[a, b]
+        pm.Poisson("y", pm.math.exp(eta), observed=rng.poisson(np.exp(1 + effects)))
+    search = search_of(model)
+    found = find_group_centre(search)
+    sd = np.sqrt((found.factor**2).sum(axis=1))
+    assert (np.abs(found.mean[:3] - np.log([0.3, 0.2, 0.2])) < 3 * sd[:3]).all()
+    monkeypatch.setattr(group_mode, "_TOGETHER", 0.0)
+    with pytest.raises(group_mode.GroupModeError, match="did not end in 40 passes"):
+        find_group_centre(search)
 
 
 def test_prior_of_thousands_of_effects_splits():
