@@ -50,7 +50,7 @@ _MOST_BENT = 0.5
 #: Above so many shared parameters their covariance is learnt too slowly, and the numbers of each group are too many.
 _MOST_SHARED = 200
 #: From so many on the law of what is shared is hard to learn, where the rows do not tell it.
-_MANY_SHARED = 12
+_MANY_SHARED = 10
 
 
 @dataclass(frozen=True)
