@@ -49,8 +49,8 @@ _MANY_GROUPS = 100
 _MOST_BENT = 0.5
 #: Above so many shared parameters their covariance is learnt too slowly, and the numbers of each group are too many.
 _MOST_SHARED = 200
-#: From so many on the law of what is shared is hard to learn, where the rows do not tell it.
-_MANY_SHARED = 10
+#: From so many on the law of what is shared is hard to learn, where the rows do not tell it, and beside columns.
+_MANY_SHARED, _MANY_BESIDE_COLUMNS = 10, 12
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def warn_of_tails(decider: GroupDecider, name: str) -> None:
             "parameters, so that its law is not normal, and the law of what is shared has to be learnt while tuning. "
             "Look at pma.reliability after a short run; where it does not trust the draws, sample with pm.NUTS."
         )
-    elif are_columns(groups.first).any() and groups.shared.size >= _MANY_SHARED:
+    elif are_columns(groups.first).any() and groups.shared.size >= _MANY_BESIDE_COLUMNS:
         _log.warning(
             f"The {groups.shared.size} parameters beside {', '.join(groups.names)}, among them scales of coefficients, "
             f"may have few effective draws with {name}, some in a hundred. Take more draws than usual, and look at "
