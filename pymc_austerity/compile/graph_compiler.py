@@ -1,6 +1,5 @@
 """PyTensor's compiler and rewriter, as the functions of a sampler need them."""
 
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import reduce
@@ -8,7 +7,7 @@ from math import prod
 from operator import mul
 from types import FunctionType
 from typing import Any
-from weakref import WeakKeyDictionary, finalize
+from weakref import finalize
 
 import numpy as np
 import pytensor
@@ -94,22 +93,20 @@ def compile_part(inputs: Any, outputs: Any, **options: Any) -> Any:
     """
     graphs = outputs if isinstance(outputs, list | tuple) else [outputs]
     kind = options, [v.type for v in inputs], [v.type for v in graphs]
-    same = (
-        known
-        for known, (of_kind, its_inputs, its_graphs) in tuple(_known.items())
-        if kind == of_kind and equal_computations(graphs, its_graphs, inputs, its_inputs)
-    )
-    compiled = next(same, None)
-    if compiled is None:
+    for known in tuple(_compiled):
+        known_kind, known_inputs, known_graphs, compiled = known
+        if kind == known_kind and equal_computations(graphs, known_graphs, inputs, known_inputs):
+            break
+    else:
         compiled = cached(_compile_graph(inputs, outputs, **options))
-        _known[compiled] = kind, inputs, graphs
-    _newest.append(compiled)
+        known = kind, inputs, graphs, compiled
+    _compiled[:] = [*(other for other in _compiled if other is not known), known][-_KEPT:]
     return compiled
 
 
-#: Options and types, inputs and outputs of the graphs whose functions are in use, or were asked for last.
-_known: WeakKeyDictionary[Any, tuple[Any, Any, Any]] = WeakKeyDictionary()
-_newest: deque[Any] = deque(maxlen=4)
+#: The graphs that were asked for last, the newest at the end: options and types, inputs, outputs and the function.
+_compiled: list[tuple[Any, Any, Any, Any]] = []
+_KEPT = 16
 
 
 @pytensor.config.change_flags(numba__fastmath=False)  # as above

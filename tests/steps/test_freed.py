@@ -71,7 +71,7 @@ def left_of_a_graph(scale, kind=COMPILED):
         graph = pt.sum(pt.exp(pt.sin(x * factor) - pt.sqr(x)) / (1 + pt.abs(x)))
         compiled = graph_compiler.compile_part([x], [graph], mode="NUMBA")
         assert np.isfinite(compiled(np.ones(3))).all()
-        graph_compiler._newest.clear()
+        graph_compiler._compiled.clear()
 
     build(scale)  # what is made once for all graphs
     for _ in range(3):
