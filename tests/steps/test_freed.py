@@ -59,6 +59,24 @@ def test_a_step_that_is_kept_would_be_seen():
 COMPILED = type(numba.njit(lambda: None))
 
 
+@pytest.mark.slow
+def test_a_model_built_again_is_not_compiled_again(monkeypatch):
+    """As in a study of many data sets, where each would leave machine code; kept for a few graphs only, it is."""
+    build, compiled = graph_compiler._compile_graph, []
+    monkeypatch.setattr(graph_compiler, "_compiled", [])
+    monkeypatch.setattr(graph_compiler, "_compile_graph", lambda *a, **k: compiled.append(1) or build(*a, **k))
+    counts = []
+    for kept in (graph_compiler._KEPT, 4):
+        monkeypatch.setattr(graph_compiler, "_KEPT", kept)
+        for _ in range(2):
+            compiled.clear()
+            assert alive(sampled(pma.PenaltyMH)) == []
+            counts.append(len(compiled))
+    assert counts[0] > 4
+    assert counts[1] == 0
+    assert counts[3] > 0
+
+
 def there_are(kind):
     return {id(thing) for thing in gc.get_objects() if issubclass(type(thing), kind)}
 
