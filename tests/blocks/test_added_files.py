@@ -147,6 +147,7 @@ def test_a_folder_that_doubles_five_times(tmp_path, monkeypatch):
     assert stayed >= 3
 
 
+@pytest.mark.slow
 def test_files_that_move_the_posterior_far_are_said(tmp_path, caplog):
     """All files are learnt from anew, and the posterior is that of all."""
     put(tmp_path, 0, 0, N)

@@ -192,6 +192,7 @@ def _run(model, bound):
         )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_rows_of_a_scan_count_and_a_broken_bound_stops_the_run(data_model):
     rows = _run(data_model, "scan").sample_stats["n_rows"].to_numpy()
     assert (rows > N).all()

@@ -87,6 +87,7 @@ def test_of_two_steps_of_one_design_the_one_that_moves(two_of_ours, thin):
     assert found[1] != pytest.approx(rates[0], abs=0.1)
 
 
+@pytest.mark.slow
 def test_another_batch_size_is_noticed_in_thinned_draws(two_of_ours):
     idata, model, steps = two_of_ours((3, 3), sizes=(100, 130), draws=50)
     found = [stats_of_step(idata, model, step.decider)[0]["n_rows"] for step in steps]

@@ -220,6 +220,7 @@ def test_waves_that_are_not_taken_for_zero_are_rounded_off(monkeypatch):
     assert float(idata.sample_stats["log_ratio"].min()) < -1e6
 
 
+@pytest.mark.slow
 def test_a_search_that_ends_as_it_begins_is_stuck(monkeypatch):
     """Another one: a first step to where the surrogate has no density ends the search for its mode."""
     search = search_of(waves())

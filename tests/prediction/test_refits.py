@@ -46,6 +46,7 @@ def define():
     return model
 
 
+@pytest.mark.slow
 def test_rows_of_large_influence_are_sampled_without():
     """Two rows of high leverage are right to the Monte Carlo error of their runs, where importance sampling is not."""
     idata, model, exact = exact_run(X, Y), define(), exact_elpd()

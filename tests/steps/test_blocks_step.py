@@ -280,6 +280,7 @@ def test_a_group_that_the_model_does_not_have_is_named(bad):
         pieces()
 
 
+@pytest.mark.slow
 def test_chains_of_mhss_begin_where_rows_of_the_pool_decide():
     """Of twelve parameters, where a start is twice as far out as a draw and bounds end at 2.4 times as far."""
     rng = np.random.default_rng(1)

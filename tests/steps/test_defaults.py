@@ -27,6 +27,7 @@ def by_default():
         return pma.MinibatchBarker()
 
 
+@pytest.mark.slow
 def test_a_mode_gives_a_proxy_weighted_rows_and_the_cheap_move(by_default):
     assert by_default.decider.parts.prepared.order == 2
     assert isinstance(by_default.decider.row_source, WeightedRows)

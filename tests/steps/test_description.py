@@ -111,6 +111,7 @@ def test_many_variables_are_counted():
 
 
 @pytest.mark.skipif(version("pymc") < "6", reason="PyMC 5 does not ask")
+@pytest.mark.slow
 def test_pymc_tunes_as_long_as_a_step_asks():
     with slopes():
         run = pm.sample(

@@ -52,6 +52,7 @@ def in_turn(step_and_model):
     return _draws(step_and_model, cores=1)
 
 
+@pytest.mark.slow
 def test_a_memory_map_travels_with_its_rows(tmp_path):
     """Of a copy-on-write map, changed in memory, other processes read the file."""
     np.save(tmp_path / "x.npy", 3 * ROWS)

@@ -43,6 +43,7 @@ def test_the_tuned_proposal_is_kept(model):
     assert again.tuned_before is None
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_the_posterior(model):
     """Against least squares; a run that began far away and never tuned would be off by its start."""
     with model:
@@ -56,6 +57,7 @@ def test_a_resumed_run_has_the_posterior(model):
     assert np.abs(found - expected).max() < 4 * 0.0224 / np.sqrt(1_000)
 
 
+@pytest.mark.slow
 def test_groups_tune_anew_and_go_on(caplog):
     rng = np.random.default_rng(2)
     g = np.repeat(np.arange(20), 30)

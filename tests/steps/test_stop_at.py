@@ -40,6 +40,7 @@ def test_a_run_ends_with_the_effective_draws(model, cores, caplog):
     assert any("effective draws" in message for message in caplog.messages)
 
 
+@pytest.mark.slow
 def test_one_callback_serves_a_second_run(model):
     stop, step = pma.stop_at(ess=300, chains=1), pma.ExactMH(model=model)
     lengths = [sampled(model, 20_000, stop, step=step).posterior.sizes["draw"] for _ in range(2)]
