@@ -2,9 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import reduce
-from math import prod
-from operator import mul
 from types import FunctionType
 from typing import Any
 from weakref import finalize
@@ -17,16 +14,17 @@ from pytensor.compile import Mode, get_mode, optdb
 from pytensor.graph.basic import Apply, Constant, Variable, clone, equal_computations
 from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
-from pytensor.graph.traversal import apply_ancestors, explicit_graph_inputs
+from pytensor.graph.traversal import explicit_graph_inputs
 from pytensor.link.basic import Container, PerformLinker
 from pytensor.link.numba.dispatch import basic as numba_basic
 from pytensor.scalar import Add, Mul
 from pytensor.tensor.elemwise import Elemwise
-from pytensor.tensor.math import Dot, Prod, softplus
+from pytensor.tensor.math import Dot, softplus
 
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.compile.code_key import name_graph
 from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.compile.second_derivatives import twice_differentiable
 from pymc_austerity.compile.special_functions import rewrite_polygamma
 
 _REWRITES = "pymc_austerity"
@@ -35,8 +33,6 @@ _FAILING = "local_subtensor_merge_slice"
 _BY_UFUNCS, _FEW_OPERANDS = "by_ufuncs", "few_operands"
 #: Operands of a sum or a product of arrays that NumPy evaluates at once: 32 with the result.
 _MOST_OPERANDS = 31
-#: Products of at most so many entries, such as the length scales of a covariance, are written out.
-_FEW_FACTORS = 16
 
 
 class _NumPyLinker(PerformLinker):
@@ -199,37 +195,13 @@ def stabilised(graph: Variable) -> Variable:
     PyTensor puts log(1 − sigmoid(η)) and its like into stable form when it compiles.  What is differentiated before is
     derived from the unstable form, and then 0/0 beyond η = 37.
     """
+    graph = twice_differentiable(graph)
     _, (graph,) = clone(list(explicit_graph_inputs([graph])), [graph], copy_inputs=False)
     # Stable forms first: the canonical form of PyTensor 2 hides −sigmoid(η), which is to be recognised, as a product.
     for include in (("stabilize",), ("canonicalize", "stabilize")):
         # Not without what says how to differentiate (`pytensor.gradient.undefined_grad` and its like).
         graph = rewrite_graph(graph, include=include, clone=False, exclude=("local_view_op",))
-    graph = twice_differentiable(graph)
     return rewrite_graph(graph, include=("none",), clone=False, custom_rewrite=dfs_rewriter(_keep_tail))
-
-
-def twice_differentiable(graph: Variable) -> Variable:
-    """Return a graph with products along an axis in a form of which PyTensor knows the second derivative."""
-    if not any(isinstance(node.op, Prod) for node in apply_ancestors([graph])):
-        return graph
-    _, (graph,) = clone(list(explicit_graph_inputs([graph])), [graph], copy_inputs=False)
-    return rewrite_graph(graph, include=("none",), clone=False, custom_rewrite=dfs_rewriter(_write_out_product))
-
-
-@node_rewriter([Prod])
-def _write_out_product(fgraph: Any, node: Apply) -> list[Variable] | None:
-    """Multiply few entries one by one: PyTensor knows only the first derivative of a product along an axis."""
-    (x,) = node.inputs
-    along = range(x.type.ndim) if node.op.axis is None else node.op.axis
-    lengths = [x.type.shape[a] for a in along]
-    known = [n for n in lengths if n is not None]
-    if len(known) < len(lengths) or not 0 < prod(known) <= _FEW_FACTORS:
-        if node.op.no_zeros_in_input:
-            return None
-        # It knows the second of a product without zeros, such as the length scales of a Gaussian process.
-        return [pt.prod(x, axis=node.op.axis, dtype=node.outputs[0].type.dtype, no_zeros_in_input=True)]
-    moved = pt.moveaxis(x, list(along), list(range(len(known))))
-    return [pt.cast(reduce(mul, [moved[i] for i in np.ndindex(*known)]), node.outputs[0].type.dtype)]
 
 
 @node_rewriter([pt.log1p])

@@ -14,8 +14,8 @@ from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 
 from pymc_austerity.compile.addresses import Addresses, addresses, tuple_of
-from pymc_austerity.compile.graph_compiler import stabilised, twice_differentiable
-from pymc_austerity.likelihood.incomplete_beta import in_closed_form
+from pymc_austerity.compile.graph_compiler import stabilised
+from pymc_austerity.compile.second_derivatives import twice_differentiable
 from pymc_austerity.likelihood.layout import Block, layout, split
 from pymc_austerity.likelihood.model_graph import is_array_leaf
 from pymc_austerity.likelihood.precision import in_double
@@ -148,7 +148,7 @@ def _split_density(
     laws = prior_laws(model, theta_vars)
     graphs = [prior, rows, *(graph for law in laws.values() for graph in law[1:])]
     log_prior, row_terms, *parameters = in_double(graph_replace(graphs, {**values, **fixed}, strict=False))
-    log_prior, row_terms = twice_differentiable(log_prior), stabilised(in_closed_form(row_terms))
+    log_prior, row_terms = twice_differentiable(log_prior), stabilised(row_terms)
     if not {theta, others} & set(ancestors([row_terms])):
         raise UnsupportedModelError(
             f"The rows of {[term.name for term in terms.all]} read no free variable of the model: their log-likelihood "

@@ -214,19 +214,17 @@ def check_order(
 
     base = remainders(centre[: spread.size])
     rounding = _ROUNDING * (1 + np.abs(base).mean())
-    ratio = np.nan
-    # A wide posterior is outside the reach of the leading term; a mistake shows the more, the shorter the step.
+    # A wide posterior is outside the reach of the leading term; a mistake shows the more, the shorter the step, until
+    # nothing but rounding error is left.
     for step in _STEPS:
         half, full = change(step / 2), change(step)
         if not np.isfinite([half, full]).all():
             return "the derivatives of the log-likelihood are not finite"
         if full <= rounding:
-            break
+            return None
         ratio = full / max(half, np.finfo(float).tiny)
         if ratio >= _ORDER_SLACK * 2 ** (order + 1):
             return None
-    if np.isnan(ratio):
-        return None
     return (
         f"the remainder of an expansion of order {order} shrank by {ratio:.2f} when the step halved, "
         f"where 2^{order + 1} was due"

@@ -50,6 +50,17 @@ def test_the_power_of_a_quadratic_is_found():
     assert bend._power_of(steps, 0.3 * steps - 0.8 * steps**2, 0.3, -1.6) == 0.0
 
 
+@pytest.mark.parametrize("seed", [3, 6])
+def test_normal_rows_are_expanded_though_their_slopes_are_wide(seed):
+    """In powers of slopes that the data allow to be 0 normal rows leave next to nothing, at posterior distance too."""
+    rng, n = np.random.default_rng(seed), 100_000
+    X = rng.normal(size=(n, 3))
+    with pm.Model():
+        level, slopes, sd = pm.Normal("level"), pm.HalfNormal("slopes", 1, shape=3), pm.HalfNormal("sd", 1)
+        pm.Normal("rows", level + X @ slopes, sd, observed=rng.normal(size=n))
+        assert pma.PenaltyMH(progressbar=False).decider.parts.prepared.bent
+
+
 @pytest.mark.slow
 def test_on_all_rows_log_ratios_are_those_of_the_model(monkeypatch):
     model, x = against_zero()

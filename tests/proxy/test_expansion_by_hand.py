@@ -74,6 +74,9 @@ REMAINDERS = {
     "more than rounding": (lambda s: 1.1e-9 * (s > 0), {"offset": 0.0}, "shrank by 1.00"),
     "rounding of 100": (lambda s: 0.9e-9 * 101 * (s > 0), {}, None),
     "more than rounding of 100": (lambda s: 1.1e-9 * 101 * (s > 0), {}, "shrank by 1.00"),
+    # A wide posterior: the leading term alone is there from a quarter on, and is not to be told from rounding.
+    "rounding from a quarter on": (lambda s: 3e-7 * s**2.2, {}, None),
+    "less, and no rounding": (lambda s: 3e-4 * s**2.2, {}, "shrank by 4.59"),
     "none at half the step": (lambda s: float(s == 1), {}, None),
     "no number": (lambda s: np.nan if s == 1 else s, {}, "the derivatives of the log-likelihood are not finite"),
     "no number at half the step": (lambda s: np.nan if s == 0.5 else s, {}, "log-likelihood are not finite"),
