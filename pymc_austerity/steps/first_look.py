@@ -30,7 +30,7 @@ _MOST_READ, _FEWEST_ACCEPTED = 0.5, 0.05
 _COMPARED, _ROWS, _FURTHER = 40, 20_000, 1.5
 #: Rate at which states of the posterior are left by moves on the surrogate, below which a user should know, and the
 #: standard error of the log posterior above which it is not known.
-_LEAST_LEFT, _NOISE = 0.5, 1.0
+_LEAST_LEFT, _NOISE = 0.65, 1.0
 #: Proposals at which the shape of batches is looked at, within so many row terms.
 _PROPOSALS, _TERMS = 20, 2_000_000
 _REMEDY = (
@@ -67,8 +67,8 @@ def look_ahead(decider: Decider, name: str) -> float | None:
         _log.warning(f"{name} hardly moves: {rate:.0%} of the moves were accepted {while_built}. {_REMEDY}")
     elif (left := _rate_of_leaving(decider)) < _LEAST_LEFT:
         _log.warning(
-            f"{name} will have few effective draws: where the posterior lies, moves across it are accepted {left:.0%} "
-            f"of the time, as its shape is not that of the expanded rows. {_REMEDY}"
+            f"{name} will have few effective draws: moves across the posterior, above all those that begin in its "
+            f"tails, are rejected {1 - left:.0%} of the time, as its shape is not that of the expanded rows. {_REMEDY}"
         )
     elif skewed := [f for f in _of_batches(decider, draws, float(np.mean(read))) if f.verdict == DO_NOT_TRUST]:
         _log.warning(

@@ -74,6 +74,20 @@ def test_an_expansion_that_misses_the_posterior_is_announced(caplog):
 
 
 @pytest.mark.slow
+def test_tails_that_an_expansion_misses_are_announced(caplog):
+    """Of the effect of a rare exposure, all of whose rows are cases: 30 effective draws of 800."""
+    rng = np.random.default_rng(3010)
+    X = rng.normal(size=(N, 4))
+    X[:, 0] = rng.random(N) < 0.004
+    cases = rng.random(N) < 1 / (1 + np.exp(1 - X[:, 1:].sum(axis=1) / 2))
+    with pm.Model():
+        eta = X @ pm.Normal("b", 0, 10, shape=4) + pm.Normal("a", 0, 5)
+        pm.Bernoulli("y", logit_p=eta, observed=cases | (X[:, 0] == 1))
+        pma.PenaltyMH(progressbar=False)
+    assert "PenaltyMH will have few effective draws" in caplog.text
+
+
+@pytest.mark.slow
 def test_an_expansion_that_meets_the_posterior_is_not(caplog):
     """Of all rows, and of a sample of more rows than are looked at, whose noise is taken away."""
     rng = np.random.default_rng(1)
