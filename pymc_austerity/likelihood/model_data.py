@@ -229,10 +229,16 @@ def _read(
         point, variables = joined.point(point), joined.model.value_vars
     derived = with_rows_taken(derived or model, observed, point) or derived
     read = partial(row_likelihood, variables=variables, observed=observed, initial_point=point, several=several)
+    number = partial(numbered_model, observed=observed)
     try:
         found = read(derived or model)
+        # The columns of a table of units and times with effects of units are rows, too, but each reads all effects.
+        if number_rows and found[2].along_another_axis:
+            with suppress(UnsupportedModelError):
+                if (other := number(derived or model)) is not None:
+                    found, derived = read(other), other
     except NotRowWiseError as error:
-        for write in (with_numbers_for_repeats, partial(numbered_model, observed=observed))[: 1 + number_rows]:
+        for write in (with_numbers_for_repeats, number)[: 1 + number_rows]:
             with suppress(UnsupportedModelError):  # outcomes of several lengths have no model with numbers of rows
                 if (other := write(derived or model)) is not None:
                     found, derived = read(other), other

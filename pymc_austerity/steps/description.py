@@ -18,7 +18,7 @@ from pytensor.graph.traversal import ancestors, apply_ancestors
 from pytensor.scalar import Cast
 
 from pymc_austerity.likelihood.layout import user_name
-from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf, is_product, plain_draw
+from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf, is_product, longest_first, plain_draw
 
 #: Columns of a terminal, and variables that are named before the others are counted.
 _WIDTH, _NAMED = 80, 6
@@ -114,26 +114,32 @@ def warn_of_indicators(model: Model, variables: Iterable[Variable], name: str) -
 
 
 def warn_of_tables(model: Model, name: str) -> None:
-    """Warn of tables with effects of both axes: a row is read whole, so that those of columns are no groups."""
+    """Warn of tables with effects of their columns: a row is read whole, so that these are no groups."""
     free, point = set(model.free_RVs), model.initial_point()
+    in_one = f"{name} reads each row whole and moves the effects of the columns in one decision, which may leave few"
     of_length: dict[tuple[int, ...], list[Variable]] = {}
     for rv in model.free_RVs:
         of_length.setdefault(np.shape(point[model.rvs_to_values[rv].name]), []).append(rv)
     for outcome in model.observed_RVs:
         value = model.rvs_to_values[outcome]
         shape = array_of(value).shape if is_array_leaf(value) else ()
-        if len(shape) != 2 or min(shape) < _MANY_EFFECTS or getattr(plain_draw(outcome).owner.op, "ndim_supp", 1):
+        if len(shape) != 2 or getattr(plain_draw(outcome).owner.op, "ndim_supp", 1) != 0:
             continue
         above = set(ancestors([outcome], blockers=free))
-        estimated = [rv for n in dict.fromkeys(shape) for rv in of_length.get((n,), []) if rv in above]
-        effects = [rv for rv in estimated if not free.isdisjoint(ancestors(rv.owner.inputs))]
-        if {len(point[model.rvs_to_values[rv].name]) for rv in effects} == set(shape) and len(effects) > 1:
-            names = " and ".join(rv.name for rv in effects)
+        vectors = [(n, rv) for n in dict.fromkeys(shape) for rv in of_length.get((n,), []) if rv in above]
+        effects = [(n, rv) for n, rv in vectors if not free.isdisjoint(ancestors(rv.owner.inputs))]
+        names, lengths = " and ".join(str(rv.name) for _, rv in effects), {n for n, _ in effects}
+        if lengths == set(shape) and len(effects) > 1 and min(shape) >= _MANY_EFFECTS:
             _log.warning(
                 f"{outcome.name!r} is a table of {shape[0]} x {shape[1]} with effects of its rows and of its columns, "
-                f"{names}. {name} reads each row whole and moves the effects of the columns in one decision, which may "
-                f"leave few effective draws. Write it long, observed=table.ravel() with u[i] + v[j] and i, j = "
+                f"{names}. {in_one} effective draws. Write it long, observed=table.ravel() with u[i] + v[j] and i, j = "
                 f"np.indices({shape}).reshape(2, -1): then both are groups."
+            )
+        elif lengths == {shape[1]} != {shape[0]} and shape[1] >= _MANY_EFFECTS and longest_first(shape) == shape[0]:
+            _log.warning(
+                f"{outcome.name!r} is a table of {shape[0]} x {shape[1]} with effects of its columns, {names}. "
+                f"{in_one} effective draws. Hand it over the other way round, observed=table.T with u[:, None]: then "
+                "they are groups."
             )
 
 

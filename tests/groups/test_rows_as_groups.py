@@ -1,4 +1,4 @@
-"""An effect with an entry for each row is a group of one row, however the model writes it."""
+"""An effect with an entry for each row is a group of one row, however the model writes it; so is one of a table."""
 
 import numpy as np
 import pymc as pm
@@ -55,6 +55,37 @@ def test_effects_read_in_another_order_are_not_numbered_by_rows(expansion_by_dat
         read_groups(effects_of_rows(lambda effect, mean: pm.math.exp(mean + effect[::-1])))
     _, elsewhere = search_and_expansion(lambda effect, mean: pm.math.exp(mean + effect[ELSEWHERE]))
     assert not np.allclose(elsewhere.gradient, expansion_by_data.gradient)
+
+
+TIMES, COUNTS = np.linspace(-1, 1, 5), np.random.default_rng(6).poisson(2, (60, 5))
+#: Tables of 60 units and 5 times, whose columns are rows that read all effects, too.
+TABLES = {
+    "table": (lambda level, slope: level[:, None] + slope[:, None] * TIMES, COUNTS),
+    "table of a table": (lambda level, slope: level[:, None] + slope[:, None] * np.tile(TIMES, (60, 1)), COUNTS),
+    "transposed": (lambda level, slope: (level + slope * TIMES[:, None]).T, COUNTS),
+    "times first": (lambda level, slope: level + slope * TIMES[:, None], COUNTS.T),
+    "long": (lambda level, slope: level[UNIT] + slope[UNIT] * np.tile(TIMES, 60), COUNTS.ravel()),
+}
+UNIT = np.repeat(np.arange(60), 5)
+
+
+def expansion_of_table(written):
+    mean, counts = TABLES[written]
+    with pm.Model() as model:
+        scales = pm.HalfNormal("scales", 1, shape=2)
+        level, slope = (pm.Normal(name, 0, s, shape=60) for name, s in zip(("level", "slope"), scales))
+        pm.Poisson("y", pm.math.exp(mean(level, slope)), observed=counts)
+    search = search_of(model, expands=True)
+    assert search.model.groups.names == ("level", "slope")
+    return search.expand(search.data.theta0)
+
+
+@pytest.mark.parametrize("written", [name for name in TABLES if name != "long"])
+def test_units_of_a_table_are_groups(written):
+    """However the table lies, the expansion of a unit is that of its rows in long form."""
+    found, expected = expansion_of_table(written), expansion_of_table("long")
+    np.testing.assert_allclose(found.gradient, expected.gradient)
+    np.testing.assert_allclose(found.hessian, expected.hessian)
 
 
 @pytest.mark.slow

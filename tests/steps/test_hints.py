@@ -60,6 +60,7 @@ MATRIX = r"a matrix that is estimated, of \['(L|length)'\], and of \['z'\].*pm.N
 SWITCHES = "'included' takes 0 or 1.*hardly ever switches.*or sample with "
 JUMPS = r"\w+\(proposal=pma.ReversibleJump\('b', 'included'\)\), or with a step of its own"
 TABLE = r"'y' is a table of 20 x 30 .* a and b.* np.indices\(\(20, 30\)\).reshape\(2, -1\)"
+COLUMNS = r"'y' is a table of 20 x 30 with effects of its columns, b. .*observed=table.T with u\[:, None\]"
 #: What looks, what it looks at (a mean of 20 x 30, or coefficients), and what it says.
 HINTS = {
     "a horseshoe": (warn_of_local_scales, lambda: coefficients(beta=1), SCALES),
@@ -90,6 +91,7 @@ HINTS = {
     "counts": (of_indicators, lambda: pm.Poisson("k", 3) * pm.Normal("b", shape=20), None),
     "rows and columns": (warn_of_tables, lambda: effects("a", 20)[:, None] + effects("b", 30), TABLE),
     "rows": (warn_of_tables, lambda: effects("a", 20)[:, None] + pm.Normal("b") * np.arange(30), None),
+    "columns": (warn_of_tables, lambda: effects("b", 30) + pm.Normal("a") * np.arange(20)[:, None], COLUMNS),
     "of known scale": (warn_of_tables, lambda: effects("a", 20, 1.0)[:, None] + effects("b", 30, 1.0), None),
 }
 
