@@ -135,7 +135,7 @@ def warn_of_tables(model: Model, name: str) -> None:
                 f"{names}. {in_one} effective draws. Write it long, observed=table.ravel() with u[i] + v[j] and i, j = "
                 f"np.indices({shape}).reshape(2, -1): then both are groups."
             )
-        elif lengths == {shape[1]} != {shape[0]} and shape[1] >= _MANY_EFFECTS and longest_first(shape) == shape[0]:
+        elif lengths == {shape[1]} and shape[1] > max(shape[0], _MANY_EFFECTS) and longest_first(shape) == shape[0]:
             _log.warning(
                 f"{outcome.name!r} is a table of {shape[0]} x {shape[1]} with effects of its columns, {names}. "
                 f"{in_one} effective draws. Hand it over the other way round, observed=table.T with u[:, None]: then "

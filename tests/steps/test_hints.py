@@ -109,6 +109,14 @@ def test_what_moves_badly_is_warned_of(look, define, said, caplog):
     assert all(re.search(said, message) for message in messages)
 
 
+def test_items_of_many_persons_are_not_warned_of(caplog):
+    """Their effects are few beside the rows, and turned over there would be few rows."""
+    with pm.Model() as model:
+        pm.Normal("y", effects("item", 20), 1, observed=np.zeros((200, 20)))
+    warn_of_tables(model, "PenaltyMH")
+    assert caplog.messages == []
+
+
 @pytest.mark.parametrize(
     ("spelling", "n", "mentioned"),
     [
