@@ -135,8 +135,11 @@ class ApproxMH(RowStep):
         self._designed: SequentialT | None = None
         # No test is designed for groups.
         super().__init__(test, vars, by_groups=GroupPlan(test) if tolerance is None else None, **options)
-        if tolerance is not None:
-            self.declare_stats(self.designed_stats)
+
+    @property
+    def own_stats(self) -> dict[str, Any]:
+        """Type and shape of what is recorded of the test that was designed."""
+        return self.designed_stats if self.designs else {}
 
     @property
     def designs(self) -> bool:

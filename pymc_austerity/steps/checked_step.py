@@ -21,7 +21,7 @@ from pymc_austerity.diagnostics.same_data import DATA_DIGEST, MODEL_DIGEST
 from pymc_austerity.likelihood import ModelData
 from pymc_austerity.likelihood.model_arrays import ModelKey
 from pymc_austerity.parent_process import end_with_parent
-from pymc_austerity.steps.draw_statistics import METHOD, RunningRates, progress_columns, progress_fields
+from pymc_austerity.steps.draw_statistics import METHOD, progress_columns, progress_fields
 from pymc_austerity.steps.process import in_worker
 from pymc_austerity.user_input import bound, check_names, check_seed, model_of, variables_of
 
@@ -76,7 +76,7 @@ class CheckedStep(ChainSetup, BlockedStep):
         here = threading.get_ident()
         self._replaced, self._thread = (self._replaced | {self._thread}) - {here}, here
         self.follow_data()
-        self.rng, self._rates = rng, RunningRates()
+        self.rng = rng
 
     def check_thread(self) -> None:
         """Refuse a draw, by a SamplingError, where another thread has begun a chain since."""

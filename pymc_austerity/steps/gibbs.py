@@ -34,7 +34,7 @@ from pymc_austerity.likelihood.model_arrays import ModelKey
 from pymc_austerity.progress import setup_settings
 from pymc_austerity.steps.checked_step import CheckedStep
 from pymc_austerity.steps.description import describe_step
-from pymc_austerity.steps.draw_statistics import OF_ITS_ORIGIN, DrawStats
+from pymc_austerity.steps.draw_statistics import OF_ITS_ORIGIN, DrawStats, RunningRates
 from pymc_austerity.steps.options import describes_options
 from pymc_austerity.user_input import model_of, variables_of
 
@@ -171,7 +171,7 @@ class ApproxGibbs(CheckedStep):
     def start_chain(self, rng: np.random.Generator) -> None:
         """Forget the previous chain."""
         super().start_chain(rng)
-        self.tune = True  # until PyMC says that tuning ends
+        self.tune, self._rates = True, RunningRates()  # until PyMC says that tuning ends
         self.rng_order, self.rng_decide, self.rng_rows = rng.spawn(3)
         self.members = self._incidence.members.copy()
 

@@ -20,7 +20,7 @@ from pymc_austerity.acceptance import DECIDED, AcceptanceTest, Reads
 from pymc_austerity.blocks import Blocks
 from pymc_austerity.diagnostics import remember
 from pymc_austerity.groups import GroupDecider
-from pymc_austerity.kernel import TRANSITIONS, TUNED, Ahead, Schedule, as_schedule
+from pymc_austerity.kernel import Ahead, Schedule, as_schedule
 from pymc_austerity.likelihood import Coordinates, ModelData, flatten
 from pymc_austerity.likelihood.model_arrays import ModelKey
 from pymc_austerity.log import follows_progressbar
@@ -30,10 +30,11 @@ from pymc_austerity.rows import Uniform, Weighted
 from pymc_austerity.steps.block_step import BlockStep
 from pymc_austerity.steps.defaults import ProxyChoice
 from pymc_austerity.steps.description import describe_rows, describe_step
-from pymc_austerity.steps.draw_statistics import OF_A_DRAW, OF_SEVERAL, statistics_of
+from pymc_austerity.steps.draw_statistics import OF_A_DRAW, OF_SEVERAL
 from pymc_austerity.steps.far_start import require_near
 from pymc_austerity.steps.groups_of_step import GroupPlan
 from pymc_austerity.steps.process import revive, stopped_chain
+from pymc_austerity.steps.recorder import Recorder
 from pymc_austerity.steps.step_building import Given, OneDecision, build
 from pymc_austerity.user_input import model_of, variables_of
 
@@ -108,10 +109,11 @@ class RowStep(BlockStep):
         )  # fmt: skip
         built = build(model, given, one_decision or OneDecision(), phases)
         self.decider, self.coordinates, self._learn_anew = built.decider, built.data.coordinates, built.learn_anew
-        self._make_chain, self._make_recorder = built.chain, built.recorder
+        self._make_chain = built.chain
         self.likelihood, self._theta0 = built.data.likelihood, built.data.theta0
         self.setup_seconds = phases.seconds
-        self.declare_stats({**built.stats, **(OF_SEVERAL if self.thin > 1 else {})})
+        self.stats_dtypes_shapes = {**built.stats, **(OF_SEVERAL if self.thin > 1 else {}), **self.own_stats}  # type: ignore[misc]
+        self.stats_dtypes = [{name: dtype for name, (dtype, _) in self.stats_dtypes_shapes.items()}]
         self.watch_data(built.data)
         self.watch_table(built.table)
         self._expected = built.expected
@@ -142,6 +144,11 @@ class RowStep(BlockStep):
         return isinstance(self.decider, GroupDecider)
 
     @property
+    def own_stats(self) -> dict[str, Any]:
+        """Type and shape of statistics that are those of this step alone."""
+        return {}
+
+    @property
     def method(self) -> str:
         """The names of the step and of its proposal."""
         return f"{super().method} {self.decider.reported.moves}"
@@ -153,19 +160,9 @@ class RowStep(BlockStep):
         self.chain = self._make_chain(self.decider, rng)
         self.reset_tuning()
         self._ahead = Ahead(self.chain, alone=self.chain.runs_ahead and not self.likelihood.other_blocks)
-        make, of_run = self._make_recorder, (self.chain_length, type(self).__name__, self.thin)
-        types = self.stats_dtypes_shapes
-        self._recorder = None if make is None else make(self.chain, *of_run, types[TUNED][0])
-        reported = self.decider.reported
-        self._of_setup: dict[str, Any] = {
-            "total_rows": reported.n_table,
-            "setup_passes": reported.setup_passes,
-            "setup_seconds": sum(self.setup_seconds.values()),
-            **self.of_its_origin,
-        }
-        if self.likelihood.counts is not None:
-            self._of_setup["distinct_rows"] = self.decider.n_rows
-        self._n_rows = self.decider.n_rows
+        of_run = {"setup_seconds": sum(self.setup_seconds.values()), **self.of_its_origin}
+        name, declared = type(self).__name__, self.stats_dtypes_shapes
+        self._recorder = Recorder(self.chain, declared, of_run, name=name, thin=self.thin, length=self.chain_length)
         self._last: tuple[PointType, np.ndarray] | None = None
 
     def learn(self, data: ModelData) -> None:
@@ -210,35 +207,23 @@ class RowStep(BlockStep):
             elif chain.start is not None:
                 theta = chain.start
                 point = self.coordinates.point(point, theta)
-        schedule, n = self.temperature, 1 if tune else self.thin
+        schedule = self.temperature
         if tune:
             ahead.settle()
             draw = chain.tuning_draw(theta, others, float(schedule.at(chain.n_steps)), self._tunes)
         else:
-            draw = ahead.draw(n, theta, others, float(schedule.final))
+            draw = ahead.draw(self.thin, theta, others, float(schedule.final))
         outcome = draw.outcome
         if outcome.status != DECIDED:
             point = self.coordinates.point(point, outcome.theta)
             return point, [stopped_chain(point, outcome, chain.n_steps, tune, decider.reported)]
         chain.n_steps += 1
-        stats = statistics_of(draw, chain.decider.test)
-        if self._recorder is not None:
-            stats.update(self._recorder.stats(chain, outcome, others, tune))
-        stats.update(self._of_setup)
-        if self.thin > 1:
-            stats[TRANSITIONS] = n
-        self._rates.update(stats, outcome.accepted, outcome.n_rows / (n * self._n_rows), tune)
+        stats = self._recorder.stats(draw, others, tune)
         if np.array_equal(outcome.theta, theta):
             return point, [stats]
         point = self.coordinates.point(point, outcome.theta)
         self._last = point, outcome.theta
         return point, [stats]
-
-    def declare_stats(self, more: dict[str, Any]) -> None:
-        """Add statistics that not every step has."""
-        own = self.__dict__.get("stats_dtypes_shapes", {})
-        self.stats_dtypes_shapes = {**own, **more}  # type: ignore[misc]
-        self.stats_dtypes = [{name: dtype for name, (dtype, _) in self.stats_dtypes_shapes.items()}]
 
     def __getstate__(self) -> dict[str, Any]:
         self.follow_data()

@@ -42,7 +42,6 @@ from pymc_austerity.steps.groups_of_step import (
     warn_of_tails,
 )
 from pymc_austerity.steps.pooled import check_bound, describe_pool, open_table
-from pymc_austerity.steps.recorder import Recorder
 from pymc_austerity.tried_setup import once
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
@@ -91,7 +90,6 @@ class Built(NamedTuple):
     decider: Any  # a `Decider` or a `GroupDecider`
     data: ModelData  # learnt from
     chain: type[AnyChain]
-    recorder: type[Recorder] | None  # of what a chain records beside its draws
     learn_anew: Callable[[Any, ModelData], Any]  # from the decider before and other data of the model
     stats: dict[str, Any]  # type and shape of each statistic of a draw
     tuning_draws: int | None  # that PyMC takes where ``tune=`` is not given; None for its own number
@@ -171,7 +169,7 @@ def _groups(found: ModelWithGroups, given: Given, example: ModelData, phases: Ph
     warn_of_tails(decider, given.made_by)
     tuning_draws = _tuning_draws(given.temperature, on_surrogate=not decider.prepared.rough)
     expected = expected_rows(decider)
-    return Built(decider, found.data, GroupChain, None, learn_anew, OF_GROUPS, tuning_draws, expected)
+    return Built(decider, found.data, GroupChain, learn_anew, OF_GROUPS, tuning_draws, expected)
 
 
 def _read_by_rows(model: Model, example: ModelData, given: Given) -> tuple[Model, ModelData]:
@@ -217,7 +215,7 @@ def _one_decision(
     expected = one.expected_rows(decider, look_ahead(decider, given.made_by))
     tuning_draws = _tuning_draws(given.temperature, on_surrogate=decider.parts.prepared is not None)
     blocks = table if isinstance(table, BlockTable) else None  # the rows in the model are an example
-    return Built(decider, example, Chain, Recorder, with_data, stats, tuning_draws, expected, blocks)
+    return Built(decider, example, Chain, with_data, stats, tuning_draws, expected, blocks)
 
 
 def _require_seen_jumps(decider: Decider, given: Given) -> None:
