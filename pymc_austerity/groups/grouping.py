@@ -28,7 +28,7 @@ from pymc_austerity.likelihood.model_graph import array_of
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: Levels that do not learn from each other, with so many parameters or fewer, are coefficients beside a factor.
-_FEW_PARAMETERS = 30
+_FEW_PARAMETERS = 12
 
 
 class NoGroupsError(GroupsNotFoundError):

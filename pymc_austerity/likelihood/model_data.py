@@ -20,6 +20,7 @@ from pymc_austerity.likelihood.finite_rows import RowValues, with_infinite_data
 from pymc_austerity.likelihood.index_range import compile_index_check, compile_index_check_of_batches
 from pymc_austerity.likelihood.joined_model import joined_model
 from pymc_austerity.likelihood.layout import Coordinates, flatten
+from pymc_austerity.likelihood.long_tables import with_long_tables
 from pymc_austerity.likelihood.model_arrays import ModelArrays, ModelKey, arrays_of_model
 from pymc_austerity.likelihood.model_graph import array_of, leaf_identity
 from pymc_austerity.likelihood.repeats import with_numbers_for_repeats
@@ -142,7 +143,8 @@ class ModelData:
         """
         arrays = arrays_of_model(model, [self.likelihood.log_prior, self.likelihood.row_log_likelihood])
         read = {*self._source.fixed, *(leaf.source for leaf in self._source.leaves)}
-        return replace(self, coordinates=coordinates, _arrays=arrays, _written=frozenset(numbers) - read)
+        written = self._written | (frozenset(numbers) - read)
+        return replace(self, coordinates=coordinates, _arrays=arrays, _written=written)
 
     def was_replaced(self) -> bool:
         """Return whether ``pm.set_data`` put other arrays into the model, without looking into them."""
@@ -164,12 +166,12 @@ class ModelData:
         return new
 
     def _require_as_written(self, changed: Mapping[str, Variable]) -> None:
-        """Refuse other values of numbers that are written into the model that is read in place of the user's."""
+        """Refuse other values of data that are written into the model that is read in place of the user's."""
         for name, leaf in changed.items():
             if leaf in self._written:
                 raise ValueError(
-                    f"{name} was replaced by pm.set_data. The step was built for the numbers as they were, which say "
-                    "which groups belong to which, and would sample another model. Build the step again."
+                    f"{name} was replaced by pm.set_data. The step was built for the numbers as they were, to find the "
+                    "groups of the model, and would sample another model. Build the step again."
                 )
 
     def require_finite_rows(self, *, thorough: bool = False) -> None:
@@ -227,18 +229,14 @@ def _read(
     derived = None if joined is None else joined.model
     if joined is not None:
         point, variables = joined.point(point), joined.model.value_vars
+    long = with_long_tables(derived or model) if number_rows else None
+    derived = derived if long is None else long.model
     derived = with_rows_taken(derived or model, observed, point) or derived
     read = partial(row_likelihood, variables=variables, observed=observed, initial_point=point, several=several)
-    number = partial(numbered_model, observed=observed)
     try:
         found = read(derived or model)
-        # The columns of a table of units and times with effects of units are rows, too, but each reads all effects.
-        if number_rows and found[2].along_another_axis:
-            with suppress(UnsupportedModelError):
-                if (other := number(derived or model)) is not None:
-                    found, derived = read(other), other
     except NotRowWiseError as error:
-        for write in (with_numbers_for_repeats, number)[: 1 + number_rows]:
+        for write in (with_numbers_for_repeats, partial(numbered_model, observed=observed))[: 1 + number_rows]:
             with suppress(UnsupportedModelError):  # outcomes of several lengths have no model with numbers of rows
                 if (other := write(derived or model)) is not None:
                     found, derived = read(other), other
@@ -267,6 +265,7 @@ def _read(
         source,
         arrays,
         check_indices,
+        frozenset() if long is None else long.written,
     )
     warn_of_wrapped(source.leaves)
     data.require_finite_rows()

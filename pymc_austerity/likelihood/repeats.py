@@ -20,7 +20,7 @@ from pytensor.tensor.extra_ops import Repeat
 from pytensor.tensor.shape import Reshape, SpecifyShape
 
 from pymc_austerity.likelihood.derived_model import derived_model, replacing
-from pymc_austerity.likelihood.model_graph import value_of_constants
+from pymc_austerity.likelihood.model_graph import is_product, value_of_constants
 
 #: What makes an array with more axes or entries than another, or fewer axes.
 _REPEATS = (Alloc, Join, Repeat, Reshape)
@@ -59,6 +59,14 @@ def numbers_for_repeats(terms: Sequence[Variable], free: Shapes) -> dict[Variabl
     return written
 
 
+def entries_of(var: Variable, free: Shapes, shape: tuple[int, ...]) -> Variable | None:
+    """Return the entries of an array that is broadcast to a shape, in C order, by numbers; None where that fails."""
+    if (own := _shape(var, free)) is None:
+        return None
+    numbers = np.broadcast_to(np.arange(int(np.prod(own))).reshape(own), shape)
+    return _by_numbers(var, free, numbers.ravel())
+
+
 def _by_numbers(var: Variable, free: Shapes, numbers: np.ndarray | None = None) -> Variable | None:
     """Return an array, or entries of it in C order, read from smaller ones by their numbers; None where that fails."""
     if numbers is not None and (known := value_of_constants(var)) is not None:
@@ -75,12 +83,18 @@ def _by_numbers(var: Variable, free: Shapes, numbers: np.ndarray | None = None) 
     taken = (moved if numbers is None else np.ravel(moved)[numbers]).astype(np.int64)
     if places.size == 1:
         return source.squeeze()
-    if taken.size >= 2 * places.size:
+    is_computed = source.owner is not None and isinstance(source.owner.op, Elemwise)
+    if taken.size >= 2 * places.size and not (numbers is not None and is_computed and len(shape) > 1):
         width = places[0].size
         first = taken.reshape(len(taken), -1)[:, 0] // width
         whole = taken.shape[1:] == places.shape[1:] and np.array_equal(places[first], taken)
         return source[pt.constant(first)] if whole else source.ravel()[pt.constant(taken)]
-    if source.owner is None or not isinstance(source.owner.op, Elemwise):
+    if numbers is not None and is_product(source.owner) and len(shape) == 2:
+        left, right = source.owner.inputs
+        if (known := value_of_constants(left)) is not None and known.ndim == 2:
+            row, column = divmod(taken, shape[1])
+            return (known[row] * right.T[pt.constant(column)]).sum(axis=-1)
+    if not is_computed:
         return None
     parts = []
     for part in source.owner.inputs:

@@ -18,7 +18,7 @@ from pytensor.graph.traversal import ancestors, apply_ancestors
 from pytensor.scalar import Cast
 
 from pymc_austerity.likelihood.layout import user_name
-from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf, is_product, longest_first, plain_draw
+from pymc_austerity.likelihood.model_graph import is_product
 
 #: Columns of a terminal, and variables that are named before the others are counted.
 _WIDTH, _NAMED = 80, 6
@@ -48,8 +48,6 @@ _log = logging.getLogger("pymc_austerity")
 #: Scales from which on they are those of single coefficients.
 _MANY_SCALES = 10
 _HEAVY_TAILS = (pm.HalfCauchy, pm.HalfStudentT)
-#: Rows and columns of a table from which on their effects are many.
-_MANY_EFFECTS = 12
 #: Rows from which a variable with a value for each is worth a line.
 _LONG = 5_000
 
@@ -111,36 +109,6 @@ def warn_of_indicators(model: Model, variables: Iterable[Variable], name: str) -
             f"pm.math.logaddexp in a potential), or sample with {jumps}a step of its own beside {name}: "
             f"pm.BinaryGibbsMetropolis([{rv.name!r}])."
         )
-
-
-def warn_of_tables(model: Model, name: str) -> None:
-    """Warn of tables with effects of their columns: a row is read whole, so that these are no groups."""
-    free, point = set(model.free_RVs), model.initial_point()
-    in_one = f"{name} reads each row whole and moves the effects of the columns in one decision, which may leave few"
-    of_length: dict[tuple[int, ...], list[Variable]] = {}
-    for rv in model.free_RVs:
-        of_length.setdefault(np.shape(point[model.rvs_to_values[rv].name]), []).append(rv)
-    for outcome in model.observed_RVs:
-        value = model.rvs_to_values[outcome]
-        shape = array_of(value).shape if is_array_leaf(value) else ()
-        if len(shape) != 2 or getattr(plain_draw(outcome).owner.op, "ndim_supp", 1) != 0:
-            continue
-        above = set(ancestors([outcome], blockers=free))
-        vectors = [(n, rv) for n in dict.fromkeys(shape) for rv in of_length.get((n,), []) if rv in above]
-        effects = [(n, rv) for n, rv in vectors if not free.isdisjoint(ancestors(rv.owner.inputs))]
-        names, lengths = " and ".join(str(rv.name) for _, rv in effects), {n for n, _ in effects}
-        if lengths == set(shape) and len(effects) > 1 and min(shape) >= _MANY_EFFECTS:
-            _log.warning(
-                f"{outcome.name!r} is a table of {shape[0]} x {shape[1]} with effects of its rows and of its columns, "
-                f"{names}. {in_one} effective draws. Write it long, observed=table.ravel() with u[i] + v[j] and i, j = "
-                f"np.indices({shape}).reshape(2, -1): then both are groups."
-            )
-        elif lengths == {shape[1]} and shape[1] > max(shape[0], _MANY_EFFECTS) and longest_first(shape) == shape[0]:
-            _log.warning(
-                f"{outcome.name!r} is a table of {shape[0]} x {shape[1]} with effects of its columns, {names}. "
-                f"{in_one} effective draws. Hand it over the other way round, observed=table.T with u[:, None]: then "
-                "they are groups."
-            )
 
 
 def _selects(model: Model, indicators: Variable, of: Variable) -> bool:

@@ -30,7 +30,6 @@ from pymc_austerity.steps.description import (
     warn_of_estimated_matrices,
     warn_of_indicators,
     warn_of_local_scales,
-    warn_of_tables,
 )
 from pymc_austerity.steps.draw_statistics import OF_A_DRAW, OF_GROUPS, OF_MERGED_ROWS
 from pymc_austerity.steps.first_look import look_ahead
@@ -125,8 +124,6 @@ def build(model: Model, given: Given, one: OneDecision, phases: Phases) -> Built
     # Rows that come from elsewhere are those of one table, and each is one.
     several = given.data is None and not (by_groups is not None and by_groups.required)
     found = None
-    if to_groups:
-        warn_of_tables(model, given.made_by)
     with phases("Reading the model"):
         at = given.variables, given.observed, given.initial_point
         example = read_model(model, *at, several=several, number_rows=to_groups, join=given.data is None)

@@ -6,6 +6,7 @@ The expansion is multiplied by e^{ks}, as that of rows with normal errors, with 
 import numpy as np
 import pytest
 
+from pymc_austerity.groups import elimination
 from pymc_austerity.groups.crossed_means import Tangent, factorise, find_tangent, join, means_given_others, no_tangent
 from pymc_austerity.groups.elimination import eliminate, join_eliminated, places_left, solve_joint
 from pymc_austerity.groups.group_conditional import Conditional
@@ -107,6 +108,18 @@ def test_joint_means_solve_the_dense_system(case):
     apart = case.e._replace(cell_with=case.e.cell_with[:0], cell_start=np.zeros_like(case.e.cell_start))
     for wrong in (case.joined(b, phi, apart, rate), case.joined(b, phi, case.e, 0.5 * rate)):
         assert np.abs(wrong - exact).max() > 0.03
+
+
+@pytest.mark.parametrize("many", [0, 1_000])
+def test_rows_of_what_is_left_are_the_same_either_way(case, many, monkeypatch):
+    """Entry by entry of the cells of a group, and row by row. Planted: a group that leaves its cells out."""
+    rate = 0.9
+    expected = eliminate(case.factor, NOTHING, rate, case.e)[0]
+    monkeypatch.setattr(elimination, "_MANY", many)
+    monkeypatch.setattr(elimination, "_take_off", elimination._take_off.py_func)
+    np.testing.assert_array_equal(eliminate.py_func(case.factor, NOTHING, rate, case.e)[0], expected)
+    monkeypatch.setattr(elimination, "_take_off", lambda *_: None)
+    assert np.abs(eliminate.py_func(case.factor, NOTHING, rate, case.e)[0] - expected).max() > 1e-3
 
 
 def test_eliminated_means_and_determinant_are_dense_ones(case):

@@ -13,7 +13,6 @@ from pymc_austerity.steps.description import (
     warn_of_estimated_matrices,
     warn_of_indicators,
     warn_of_local_scales,
-    warn_of_tables,
 )
 
 X = np.random.default_rng(2).normal(size=(200, 20))
@@ -51,17 +50,11 @@ def selected(size=20):
     return pm.Bernoulli("included", 0.5, shape=size) * pm.Normal("b", shape=20)
 
 
-def effects(name, size, scale=None):
-    return pm.Normal(name, 0, scale or pm.HalfNormal(f"sd_{name}"), shape=size)
-
-
 SCALES = "'local' has a scale .* for each of 20 coefficients.*pm.NUTS"
 MATRIX = r"a matrix that is estimated, of \['(L|length)'\], and of \['z'\].*pm.NUTS.*HSGP"
 SWITCHES = "'included' takes 0 or 1.*hardly ever switches.*or sample with "
 JUMPS = r"\w+\(proposal=pma.ReversibleJump\('b', 'included'\)\), or with a step of its own"
-TABLE = r"'y' is a table of 20 x 30 .* a and b.* np.indices\(\(20, 30\)\).reshape\(2, -1\)"
-COLUMNS = r"'y' is a table of 20 x 30 with effects of its columns, b. .*observed=table.T with u\[:, None\]"
-#: What looks, what it looks at (a mean of 20 x 30, or coefficients), and what it says.
+#: What looks, the coefficients that it looks at, and what it says.
 HINTS = {
     "a horseshoe": (warn_of_local_scales, lambda: coefficients(beta=1), SCALES),
     "a horseshoe, not centred": (warn_of_local_scales, not_centred, SCALES),
@@ -89,32 +82,19 @@ HINTS = {
     ),
     "indicators of other steps": (of_indicators_of_others, selected, None),
     "counts": (of_indicators, lambda: pm.Poisson("k", 3) * pm.Normal("b", shape=20), None),
-    "rows and columns": (warn_of_tables, lambda: effects("a", 20)[:, None] + effects("b", 30), TABLE),
-    "rows": (warn_of_tables, lambda: effects("a", 20)[:, None] + pm.Normal("b") * np.arange(30), None),
-    "columns": (warn_of_tables, lambda: effects("b", 30) + pm.Normal("a") * np.arange(20)[:, None], COLUMNS),
-    "of known scale": (warn_of_tables, lambda: effects("a", 20, 1.0)[:, None] + effects("b", 30, 1.0), None),
 }
 
 
 @pytest.mark.parametrize(("look", "define", "said"), HINTS.values(), ids=HINTS)
 def test_what_moves_badly_is_warned_of(look, define, said, caplog):
     with pm.Model() as model:
-        mean = define() if look is warn_of_tables else X @ define()
-        pm.Normal("y", mean, 1, observed=np.zeros((20, 30) if look is warn_of_tables else 200))
+        pm.Normal("y", X @ define(), 1, observed=np.zeros(200))
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         look(model, "PenaltyMH")
     messages = [str(warning.message) for warning in found] + caplog.messages
     assert len(messages) == (said is not None)
     assert all(re.search(said, message) for message in messages)
-
-
-def test_items_of_many_persons_are_not_warned_of(caplog):
-    """Their effects are few beside the rows, and turned over there would be few rows."""
-    with pm.Model() as model:
-        pm.Normal("y", effects("item", 20), 1, observed=np.zeros((200, 20)))
-    warn_of_tables(model, "PenaltyMH")
-    assert caplog.messages == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,113 @@
+"""A table whose rows or columns have effects is read entry by entry, however it is written, and others as they are."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_austerity as pma
+from pymc_austerity.groups import read_groups
+from pymc_austerity.likelihood.long_tables import with_long_tables
+
+ROWS, COLUMNS = 20, 30
+TABLE = np.random.default_rng(4).poisson(2.0, (ROWS, COLUMNS))
+TIMES = np.linspace(-1, 1, COLUMNS)
+X = np.random.default_rng(5).normal(size=(ROWS, 3))
+
+
+def effects(name, size, scale=None):
+    return pm.Normal(name, 0, scale or pm.HalfNormal(f"sd_{name}"), shape=size)
+
+
+def not_centred(name, size):
+    return pm.Deterministic(name, pm.HalfNormal(f"sd_{name}") * pm.Normal(f"z_{name}", shape=size))
+
+
+def counts(mean):
+    pm.Poisson("y", pm.math.exp(mean), observed=TABLE)
+
+
+def censored(mean):
+    pm.Censored("y", pm.Normal.dist(mean, pm.HalfNormal("sd")), lower=0, upper=None, observed=TABLE * 1.0)
+
+
+def in_container(mean):
+    pm.NegativeBinomial("y", mu=pm.math.exp(mean), alpha=pm.Exponential("alpha", 1), observed=pm.Data("table", TABLE))
+
+
+def by_column(mean):
+    pm.StudentT("y", nu=4, mu=mean, sigma=pm.HalfNormal("sd", shape=COLUMNS), observed=TABLE * 1.0)
+
+
+#: What is observed, and its mean: a table of rows and columns that are written one entry a row.
+LONG = {
+    "rows and columns": (counts, lambda: pm.Normal("m") + effects("a", ROWS)[:, None] + effects("b", COLUMNS)),
+    "not centred": (counts, lambda: not_centred("a", ROWS)[:, None] + not_centred("b", COLUMNS)[None, :]),
+    "of known scale": (counts, lambda: effects("a", ROWS, 1.0)[:, None] - effects("b", COLUMNS, 1.0)),
+    "units and times": (counts, lambda: effects("a", ROWS)[:, None] + effects("b", ROWS)[:, None] * TIMES),
+    "times and units": (counts, lambda: effects("a", COLUMNS) + effects("b", COLUMNS) * X[:, :1]),
+    "transposed": (counts, lambda: (effects("a", ROWS) + effects("b", COLUMNS)[:, None]).T),
+    "named times": (counts, lambda: effects("a", ROWS)[:, None] + pm.Normal("b") * pm.Data("times", TIMES)),
+    "censored": (censored, lambda: effects("a", ROWS)[:, None] + effects("b", COLUMNS)),
+    "in a container": (in_container, lambda: effects("a", ROWS)[:, None] + effects("b", COLUMNS)),
+    "scales of columns": (by_column, lambda: effects("a", ROWS)[:, None]),
+    "slopes of columns": (counts, lambda: pm.math.dot(X, effects("b", (3, COLUMNS)))),
+    "slopes beside rows": (counts, lambda: effects("a", ROWS)[:, None] + X @ effects("b", (3, COLUMNS))),
+}
+
+
+def model_of(written):
+    observe, mean = written
+    with pm.Model() as model:
+        observe(mean())
+    return model
+
+
+def densities(model, points=3):
+    """Return the log density at some points."""
+    rng, density = np.random.default_rng(6), model.compile_logp()
+    start = model.initial_point()
+    return [float(density({n: v + 0.3 * rng.normal(size=v.shape) for n, v in start.items()})) for _ in range(points)]
+
+
+@pytest.mark.parametrize("written", LONG.values(), ids=LONG)
+def test_the_density_is_that_of_the_table(written):
+    model = model_of(written)
+    long = with_long_tables(model).model
+    assert long.observed_RVs[0].type.ndim == 1
+    np.testing.assert_allclose(densities(long), densities(model), rtol=1e-10)
+
+
+@pytest.mark.parametrize("written", LONG.values(), ids=LONG)
+def test_effects_of_rows_and_columns_are_groups(written):
+    found = read_groups(model_of(written))
+    assert found.data.likelihood.n_rows == TABLE.size
+    shapes = {name: np.shape(value) for name, value in found.model.initial_point().items()}
+    assert set(found.groups.names) == {n for n, shape in shapes.items() if shape}
+
+
+def softmax():
+    return pm.math.log_softmax(effects("a", ROWS)[:, None] + effects("b", COLUMNS), axis=1)
+
+
+#: Tables that stay what they are, and what is said of them.
+WIDE = {
+    "of few effects": (counts, lambda: effects("a", 3).sum() + pm.Normal("m") * X[:, :1] + np.zeros(COLUMNS), None),
+    "a softmax of columns": (counts, softmax, "each row reads all of b"),
+}
+
+
+@pytest.mark.parametrize(("observe", "mean", "said"), WIDE.values(), ids=WIDE)
+def test_other_tables_are_read_by_their_rows(observe, mean, said, caplog):
+    assert with_long_tables(model_of((observe, mean))) is None
+    assert len(caplog.messages) == (said is not None)
+    assert all(said in message and "table.ravel()" in message for message in caplog.messages)
+
+
+def test_another_table_in_the_container_is_refused():
+    """The step has the entries of the one that it was built for."""
+    with model_of(LONG["in a container"]) as model:
+        step = pma.PenaltyMH(progressbar=False)
+        pm.set_data({"table": TABLE + 1})
+        with pytest.raises(ValueError, match="'table' was replaced by pm.set_data.*Build the step again"):
+            pm.sample(1, tune=1, chains=1, step=step, progressbar=False)
+    assert model
