@@ -27,7 +27,7 @@ from pymc_austerity.likelihood import Block, ModelData
 from pymc_austerity.likelihood.model_graph import array_of
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
-#: Levels that do not learn from each other, with so many parameters or fewer, are coefficients beside a factor.
+#: Levels that do not learn from each other, with so many parameters or fewer in all, are coefficients beside a factor.
 _FEW_PARAMETERS = 12
 
 
@@ -139,7 +139,7 @@ def find_groups(model: Model, data: ModelData, zero_sums: Mapping[str, int] = Ma
         except GroupsNotFoundError as error:
             reasons.append(str(error))
     _refuse_products(model, rows, found)
-    few = [not f.pooled and f.own.size <= _FEW_PARAMETERS and zero_sums.keys().isdisjoint(f.names) for f in found]
+    few = _few_parameters([0 if f.pooled or not zero_sums.keys().isdisjoint(f.names) else f.own.size for f in found])
     ordered = sorted(range(len(found)), key=lambda k: (few[k], -len(found[k].own)))
     taken = _apart([found[k] for k in ordered if k == ordered[0] or not few[k]])
     of_found = {name for factor in found for name in factor.names}
@@ -161,6 +161,14 @@ def find_groups(model: Model, data: ModelData, zero_sums: Mapping[str, int] = Ma
     groups = _together(data, taken, zero_sums)
     groups.warn_of_missing(data.rows.arrays)
     return groups
+
+
+def _few_parameters(sizes: Sequence[int]) -> list[bool]:
+    """Whether factors have few parameters, those with the fewest first; 0 for those that are never coefficients."""
+    order = sorted((size, k) for k, size in enumerate(sizes) if size)
+    so_far = np.cumsum([size for size, _ in order])
+    few = {k for (_, k), total in zip(order, so_far) if total <= _FEW_PARAMETERS}
+    return [k in few for k in range(len(sizes))]
 
 
 def _apart(found: Sequence[Factor]) -> list[Factor]:

@@ -178,9 +178,9 @@ def test_factors_of_many_groups_and_of_few_are_taken_together():
         check_groups(data, swapped, density, prior)
 
 
-@pytest.mark.parametrize(("items", "names"), [(10, ("u",)), (11, ("u", "cuts_ordered__"))])
+@pytest.mark.parametrize(("items", "names"), [(4, ("u",)), (5, ("u", "cuts_ordered__"))])
 def test_ordered_cutpoints_of_many_items_are_groups(items, names):
-    """So are other coefficients of levels with known priors where they are more than 30."""
+    """So are other coefficients of levels with known priors where they are more than 12."""
     person, item = RNG.integers(0, 40, N), RNG.integers(0, items, N)
     middle = np.tile([-1.0, 0.0, 1.0], (items, 1))
     with pm.Model() as model:
@@ -188,6 +188,17 @@ def test_ordered_cutpoints_of_many_items_are_groups(items, names):
         cuts = pm.Normal("cuts", middle, 1.5, shape=middle.shape, transform=ordered, initval=middle)
         observed = RNG.integers(0, 4, N)
         pm.OrderedLogistic("y", eta=u[person], cutpoints=cuts[item], observed=observed, compute_p=False)
+    assert find_groups(model, read_model(model, model.value_vars, None, None)).names == names
+
+
+@pytest.mark.parametrize(("levels", "names"), [((5, 4), ("u",)), ((5, 7, 6), ("u", "v7")), ((13, 3), ("u", "v13"))])
+def test_few_levels_of_several_factors_are_shared(levels, names):
+    """As many of the smallest as have 12 levels together."""
+    with pm.Model() as model:
+        mean = pm.Normal("u", 0, pm.HalfNormal("scale"), shape=40)[RNG.integers(0, 40, N)]
+        for n in levels:
+            mean += pm.Normal(f"v{n}", 0, 1, shape=n)[RNG.integers(0, n, N)]
+        pm.Normal("y", mean, 1, observed=RNG.normal(size=N))
     assert find_groups(model, read_model(model, model.value_vars, None, None)).names == names
 
 
