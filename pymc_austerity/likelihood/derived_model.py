@@ -17,6 +17,8 @@ from pytensor.graph.traversal import ancestors, toposort
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from pymc_austerity.compat import replace_parts
+from pymc_austerity.compile.graph_compiler import AS_WRITTEN, compile_log_density
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood.axis import LENGTH, NotRowWiseError, RowAxis
 from pymc_austerity.likelihood.model_graph import (
     constant_index,
@@ -30,6 +32,11 @@ from pymc_austerity.likelihood.row_axis import prove_row_axis
 from pymc_austerity.likelihood.row_leaves import find_row_leaves
 from pymc_austerity.likelihood.row_terms import candidate_terms
 from pymc_austerity.unsupported_model import UnsupportedModelError
+
+Point = Mapping[str, np.ndarray]
+
+#: Spread of the point at which the log densities of two models are compared, and how far they may differ.
+_SPREAD, _RELATIVE_ERROR = 0.3, 1e-9
 
 
 class Joined(NamedTuple):
@@ -83,6 +90,28 @@ def derived_model(
         new.potentials.append(graph)
         new.add_named_variable(graph)
     return new, in_new_model
+
+
+def require_same_density(model: Model, derived: Model, point: Callable[[Point], Point] = dict) -> None:
+    """Raise an UnsupportedModelError where the log density of a derived model is another than the user's.
+
+    `point` returns a point of the derived model for one of the user's.
+    """
+    rng, known = np.random.default_rng(1906), False
+    start = {name: np.asarray(value) for name, value in model.initial_point().items()}
+    functions = [compile_log_density(of.value_vars, [of.logp()], AS_WRITTEN) for of in (model, derived)]
+    for spread in (_SPREAD, 0.0):
+        at = {n: v + spread * rng.standard_normal(v.shape) if v.dtype.kind == "f" else v for n, v in start.items()}
+        points = zip(functions, (model, derived), (at, point(at)), strict=True)
+        found, other = (
+            float(uninterrupted(function, *(np.asarray(where[v.name], v.type.dtype) for v in of.value_vars))[0])
+            for function, of, where in points
+        )
+        known = known or bool(np.isfinite(found))
+        if np.isfinite(found) and not abs(found - other) <= _RELATIVE_ERROR * (1 + abs(found)):
+            raise UnsupportedModelError(f"log density {other:.17g} where the model has {found:.17g}")
+    if not known:
+        raise UnsupportedModelError("the log density is not finite where it is compared")
 
 
 def replacing(model: Model, parts: Mapping[Variable, Variable]) -> Callable[[Variable], Variable]:

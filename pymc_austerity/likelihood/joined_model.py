@@ -25,9 +25,7 @@ from pytensor.tensor.basic import Join, MakeVector
 from pytensor.tensor.elemwise import DimShuffle
 
 from pymc_austerity.compat import replace_parts
-from pymc_austerity.compile.graph_compiler import AS_WRITTEN, compile_log_density
-from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.likelihood.derived_model import Joined, derived_model
+from pymc_austerity.likelihood.derived_model import Joined, derived_model, require_same_density
 from pymc_austerity.likelihood.layout import Block
 from pymc_austerity.likelihood.model_graph import constant_of
 from pymc_austerity.likelihood.stacked_graphs import JoinedRows, Stacks, UnlikeError
@@ -36,8 +34,6 @@ _log = logging.getLogger("pymc_austerity")
 
 #: Variables that are alike from which on they are joined; fewer outcomes are read as they are, row by row together.
 _FEWEST = 8
-#: Spread of the point at which the two log densities are compared, unconstrained, and how far they may differ.
-_SPREAD, _RELATIVE_ERROR = 0.3, 1e-9
 
 
 class JoinedModel(NamedTuple):
@@ -66,7 +62,7 @@ def joined_model(model: Model) -> JoinedModel | None:
         if not joining.stacks.of:
             return None
         found = joining.result()
-        _check(model, found)
+        require_same_density(model, found.model, found.point)
     except Exception as error:  # whatever an op makes of a first axis, the model is read as it is
         _log.debug(f"Observed variables are read one by one ({type(error).__name__}: {error}).")
         return None
@@ -145,22 +141,3 @@ def _stacked_by(node: Apply) -> list[Variable] | None:
 
 def _name_of(of: Sequence[Variable]) -> str:
     return f"{of[0].name} to {of[-1].name}"
-
-
-def _check(model: Model, found: JoinedModel) -> None:
-    """Refuse a joined model whose log density is another than the user's."""
-    rng, known = np.random.default_rng(1906), False
-    start = {name: np.asarray(value) for name, value in model.initial_point().items()}
-    functions = [compile_log_density(of.value_vars, [of.logp()], AS_WRITTEN) for of in (model, found.model)]
-    for spread in (_SPREAD, 0.0):
-        point = {n: v + spread * rng.standard_normal(v.shape) if v.dtype.kind == "f" else v for n, v in start.items()}
-        values = [v.value_vars for v in (model, found.model)], (point, found.point(point))
-        density, joined = (
-            float(uninterrupted(function, *(np.asarray(at[v.name], v.type.dtype) for v in of))[0])
-            for function, of, at in zip(functions, *values, strict=True)
-        )
-        known = known or np.isfinite(density)
-        if np.isfinite(density) and not abs(density - joined) <= _RELATIVE_ERROR * (1 + abs(density)):
-            raise UnlikeError(f"log density {joined:.17g} where the model has {density:.17g}")
-    if not known:
-        raise UnlikeError("the log density is not finite where it is compared")

@@ -16,11 +16,13 @@ from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.model import Model
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
+from pytensor.graph.replace import clone_replace, graph_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 
 from pymc_austerity.compat import replace_parts
-from pymc_austerity.likelihood.derived_model import Joined, derived_model
+from pymc_austerity.likelihood.axis import NotRowWiseError
+from pymc_austerity.likelihood.derived_model import Joined, derived_model, require_same_density
 from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf, plain_draw, value_of_constants
 from pymc_austerity.likelihood.repeats import Shapes, entries_of, shapes_of_free
 
@@ -37,32 +39,65 @@ class LongTables(NamedTuple):
     written: frozenset[Variable]  # the data containers whose values are written into it
 
 
+class _Table(NamedTuple):
+    """A table that is observed, and the data of its model by their values."""
+
+    outcome: Variable
+    values: np.ndarray
+    data: dict[Variable, Variable]
+    of_columns: list[str]  # names of what has an entry for each column, or for each of several further axes
+
+
 def with_long_tables(model: Model) -> LongTables | None:
     """Return the model with ``table.ravel()`` in place of each table with effects; None where there are none."""
-    shapes, long, written = shapes_of_free(model), dict[Variable, Joined](), set[Variable]()
-    for outcome in model.observed_RVs:
-        read = {*ancestors([outcome], blockers=model.free_RVs), *ancestors([model.rvs_to_values[outcome]])}
-        data = {v for v in read if isinstance(v, SharedVariable) and is_array_leaf(v)}
-        known = {v: pt.constant(array_of(v), dtype=v.type.dtype) for v in data}
-        table = value_of_constants(replace_parts(model.rvs_to_values[outcome], known))
-        shape = np.shape(table)
-        effects = [rv for rv in model.free_RVs if rv in read and {n for n in shape if n >= _MANY} & {*shapes[rv]}]
-        if len(shape) < 2 or not effects:
-            continue
-        drawn = replace_parts(plain_draw(outcome), {rv: rv for rv in model.free_RVs} | known)
-        if (entries := _entries(drawn, shapes, shape)) is not None:
-            long[outcome] = Joined(entries, outcome.name, pt.constant(table.ravel()))
-            written |= data
-        elif names := [rv.name for rv in effects if {*shapes[rv]} & {*shape[1:]}]:
-            _log.warning(
-                f"{outcome.name!r} is a table of {' x '.join(map(str, shape))} of which each row reads all of "
-                f"{' and '.join(names)}: they move in one decision, which may leave few effective draws. Write it "
-                f"long, observed=table.ravel() with u[i] and v[j] where i, j = np.indices({shape}).reshape(2, -1)."
-            )
-    if not long:
+    shapes = shapes_of_free(model)
+    tables = [table for outcome in model.observed_RVs if (table := _table(model, outcome, shapes)) is not None]
+    if not tables:
         return None
-    made, _ = derived_model(model, lambda term: long[term].graph if term in long else term, {}, {}, joined=long)
-    return LongTables(made, frozenset(written))
+    try:
+        long = {table.outcome: _written_long(table, shapes) for table in tables}
+        made, _ = derived_model(model, lambda term: long[term].graph if term in long else term, {}, {}, joined=long)
+        require_same_density(model, made)
+    except Exception as error:  # whatever an op makes of one column, the model is read as it is
+        _log.debug(f"Tables are read row by row ({type(error).__name__}: {error}).")
+        for outcome, values, _, of_columns in tables:
+            if of_columns:
+                _log.warning(
+                    f"{outcome.name!r} is a table of {' x '.join(map(str, values.shape))} "
+                    f"of which each row reads all of {' and '.join(map(repr, of_columns))}: they move in one decision, "
+                    "which may leave few effective draws. Write it long, observed=table.ravel() with u[i] and v[j] where "
+                    f"i, j = np.indices({values.shape}).reshape(2, -1)."
+                )
+        return None
+    return LongTables(made, frozenset(leaf for table in tables for leaf in table.data))
+
+
+def _table(model: Model, outcome: Variable, shapes: Shapes) -> _Table | None:
+    """Return a table with an effect for each of its rows or columns; None of other outcomes."""
+    if outcome.type.ndim < 2:
+        return None
+    value = model.rvs_to_values[outcome]
+    read = {*ancestors([outcome], blockers=model.free_RVs), *ancestors([value])}
+    data = {
+        v: pt.constant(array_of(v), dtype=v.type.dtype)
+        for v in read
+        if isinstance(v, SharedVariable) and is_array_leaf(v)
+    }
+    values = value_of_constants(replace_parts(value, data))
+    many = {n: axis for axis, n in reversed([*enumerate(np.shape(values))]) if n >= _MANY}
+    effects = {rv.name: many.keys() & {*shapes[rv]} for rv in model.free_RVs if rv in read}
+    if not any(effects.values()):
+        return None
+    return _Table(outcome, values, data, [name for name, lengths in effects.items() if any(many[n] for n in lengths)])
+
+
+def _written_long(table: _Table, free: Shapes) -> Joined:
+    """Return the entries of a table as a vector that is drawn, and what was observed of them."""
+    known: dict[Variable, Variable] = {rv: rv for rv in free} | table.data
+    entries = _entries(replace_parts(plain_draw(table.outcome), known), free, table.values.shape)
+    if entries is None:
+        raise NotRowWiseError(f"{table.outcome.name!r} is not computed entry by entry")
+    return Joined(entries, table.outcome.name, pt.constant(table.values.ravel()))
 
 
 def _entries(drawn: Variable, free: Shapes, shape: tuple[int, ...]) -> Variable | None:
@@ -70,11 +105,41 @@ def _entries(drawn: Variable, free: Shapes, shape: tuple[int, ...]) -> Variable 
     op = None if drawn.owner is None else drawn.owner.op
     if drawn in free or not isinstance(op, RandomVariable | SymbolicRandomVariable):
         return entries_of(drawn, free, shape)
-    if op.ndim_supp or any(op.ndims_params):
+    if op.ndim_supp:
         return None
-    parameters = [_entries(parameter, free, shape) for parameter in op.dist_params(drawn.owner)]
+    parameters = [
+        (_in_one_column if n_own else _entries)(parameter, free, shape)
+        for parameter, n_own in zip(op.dist_params(drawn.owner), op.ndims_params, strict=True)
+    ]
     if any(parameter is None for parameter in parameters):
         return None
     if isinstance(op, SymbolicRandomVariable):
         return type(op).rv_op(*parameters)
     return op.make_node(op.rng_param(drawn.owner), None, *parameters).out
+
+
+def _in_one_column(parameter: Variable, free: Shapes, shape: tuple[int, ...]) -> Variable | None:
+    """Return a parameter with axes of its own, as probabilities of categories, for all entries of a table.
+
+    What it is computed from is read entry by entry, as a table of one column, from where that can be written; the
+    operations behind that are left to the check of the density, as one along the columns would be another.
+    """
+    if parameter.type.ndim < len(shape):  # one for all entries
+        return parameter
+    found, pending = dict[Variable, Variable](), [parameter]
+    one_column = (slice(None), *[None] * (len(shape) - 1))
+    while pending:
+        var = pending.pop()
+        if var in found or var in free or var.type.ndim < len(shape):
+            continue
+        entries = entries_of(var, free, shape)
+        if entries is not None and entries.type.ndim:
+            found[var] = entries[one_column]
+        elif entries is None and var.owner is not None:
+            pending.extend(var.owner.inputs)
+    # Variables of their own stand for what has other shapes, and for random variables, which would be copied.
+    instead = {rv: rv for rv in free} | found
+    stand_ins = {var: written.type() for var, written in instead.items()}
+    rebuilt = clone_replace([parameter], stand_ins, rebuild_strict=False)[0]
+    (rebuilt,) = graph_replace([rebuilt], {stand_ins[var]: instead[var] for var in instead}, strict=False)
+    return rebuilt[(slice(None), *[0] * (len(shape) - 1))]

@@ -23,7 +23,7 @@ from pymc_austerity.likelihood.layout import Coordinates, flatten
 from pymc_austerity.likelihood.long_tables import with_long_tables
 from pymc_austerity.likelihood.model_arrays import ModelArrays, ModelKey, arrays_of_model
 from pymc_austerity.likelihood.model_graph import array_of, leaf_identity
-from pymc_austerity.likelihood.repeats import with_numbers_for_repeats
+from pymc_austerity.likelihood.repeats import with_entries_taken, with_numbers_for_repeats
 from pymc_austerity.likelihood.row_data import DataSource
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood, row_likelihood
 from pymc_austerity.likelihood.row_terms import RowTerms
@@ -231,10 +231,16 @@ def _read(
         point, variables = joined.point(point), joined.model.value_vars
     long = with_long_tables(derived or model) if number_rows else None
     derived = derived if long is None else long.model
+    derived = (with_entries_taken(derived or model) if number_rows else None) or derived
     derived = with_rows_taken(derived or model, observed, point) or derived
     read = partial(row_likelihood, variables=variables, observed=observed, initial_point=point, several=several)
     try:
         found = read(derived or model)
+        # The columns of a table of units and times with effects of units are rows, too, but each reads all effects.
+        if number_rows and found[2].along_another_axis:
+            with suppress(UnsupportedModelError):
+                if (other := numbered_model(derived or model, observed)) is not None:
+                    found, derived = read(other), other
     except NotRowWiseError as error:
         for write in (with_numbers_for_repeats, partial(numbered_model, observed=observed))[: 1 + number_rows]:
             with suppress(UnsupportedModelError):  # outcomes of several lengths have no model with numbers of rows

@@ -1,39 +1,43 @@
 """A model in which rows read entries of parameters by their numbers, where the user repeats and flattens them.
 
 ``pt.repeat(u, 3)``, ``pt.tile(u, 3)`` and ``pt.broadcast_to(u[:, None], (20, 3)).ravel()`` are written ``u[g]``, and
-``(u[:, None] + v).ravel()`` is written ``u[g] + v[h]``.
+``(u[:, None] + v).ravel()`` is written ``u[g] + v[h]``, as are ``(u[:, None] + v)[g, h]`` and the entries at a mask.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytensor.tensor as pt
 from pymc.model import Model
 from pymc.model.fgraph import ModelDeterministic
 from pytensor.compile.ops import ViewOp
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.tensor.basic import Alloc, Join
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.extra_ops import Repeat
 from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_austerity.likelihood.derived_model import derived_model, replacing
 from pymc_austerity.likelihood.model_graph import is_product, value_of_constants
 
-#: What makes an array with more axes or entries than another, or fewer axes.
-_REPEATS = (Alloc, Join, Repeat, Reshape)
 #: What puts the entries of its first input in other places, some of them more than once.
-_MOVES = (Alloc, DimShuffle, Repeat, Reshape, SpecifyShape, ViewOp)
+_MOVES = (AdvancedSubtensor, Alloc, DimShuffle, Repeat, Reshape, SpecifyShape, ViewOp)
 
 Shapes = Mapping[Variable, tuple[int, ...]]
 
 
 def with_numbers_for_repeats(model: Model) -> Model | None:
     """Return a model with ``u[g]`` for an array in which entries of u stand more than once, or None without such."""
-    shapes = shapes_of_free(model)
-    written = numbers_for_repeats([*model.basic_RVs, *model.potentials], shapes)
+    written = numbers_for_repeats([*model.basic_RVs, *model.potentials], shapes_of_free(model))
+    return derived_model(model, replacing(model, written), {}, {})[0] if written else None
+
+
+def with_entries_taken(model: Model) -> Model | None:
+    """Return a model with ``u[g] + v[h]`` for entries that are taken of a table, or None without such."""
+    written = numbers_for_repeats([*model.observed_RVs, *model.potentials], shapes_of_free(model), _takes_entries)
     return derived_model(model, replacing(model, written), {}, {})[0] if written else None
 
 
@@ -45,7 +49,21 @@ def shapes_of_free(model: Model) -> dict[Variable, tuple[int, ...]]:
     return {rv: tuple(map(int, shapes[rv.name])) for rv in model.free_RVs}
 
 
-def numbers_for_repeats(terms: Sequence[Variable], free: Shapes) -> dict[Variable, Variable]:
+def _repeats(node: Apply) -> bool:
+    """Whether a node makes an array with more axes or entries than another, or fewer axes."""
+    return isinstance(node.op, Alloc | Join | Repeat | Reshape)
+
+
+def _takes_entries(node: Apply) -> bool:
+    """Whether a node takes entries of a table that is computed from rows and columns."""
+    of = node.inputs[0].owner if isinstance(node.op, AdvancedSubtensor) and node.outputs[0].type.ndim == 1 else None
+    parts = of.inputs if of is not None and isinstance(of.op, Elemwise) and of.outputs[0].type.ndim > 1 else ()
+    return any(any(part.type.broadcastable) and not all(part.type.broadcastable) for part in parts)
+
+
+def numbers_for_repeats(
+    terms: Sequence[Variable], free: Shapes, looked_for: Callable[[Apply], bool] = _repeats
+) -> dict[Variable, Variable]:
     """Return ``u[g]`` for each array of some terms in which entries of u, computed from free variables, are repeated.
 
     Arrays come before those that are computed from them.
@@ -53,18 +71,22 @@ def numbers_for_repeats(terms: Sequence[Variable], free: Shapes) -> dict[Variabl
     written = dict[Variable, Variable]()
     for node in toposort(terms):
         (*_, out) = node.outputs
-        moves = isinstance(node.op, _REPEATS) and out.type.ndim and not free.keys().isdisjoint(ancestors([out]))
+        moves = looked_for(node) and out.type.ndim and not free.keys().isdisjoint(ancestors([out]))
         if moves and (read := _by_numbers(out, free)) is not None and read.type.ndim:
             written[out] = read
     return written
 
 
 def entries_of(var: Variable, free: Shapes, shape: tuple[int, ...]) -> Variable | None:
-    """Return the entries of an array that is broadcast to a shape, in C order, by numbers; None where that fails."""
+    """Return the entries of an array that is broadcast to a shape, in C order, by numbers; None where that fails.
+
+    Axes of the array behind those of the shape are kept.
+    """
     if (own := _shape(var, free)) is None:
         return None
-    numbers = np.broadcast_to(np.arange(int(np.prod(own))).reshape(own), shape)
-    return _by_numbers(var, free, numbers.ravel())
+    rest = own[len(shape) :]
+    numbers = np.broadcast_to(np.arange(int(np.prod(own))).reshape(own), shape + rest)
+    return _by_numbers(var, free, numbers.reshape(-1, *rest))
 
 
 def _by_numbers(var: Variable, free: Shapes, numbers: np.ndarray | None = None) -> Variable | None:
@@ -84,16 +106,16 @@ def _by_numbers(var: Variable, free: Shapes, numbers: np.ndarray | None = None) 
     if places.size == 1:
         return source.squeeze()
     is_computed = source.owner is not None and isinstance(source.owner.op, Elemwise)
-    if taken.size >= 2 * places.size and not (numbers is not None and is_computed and len(shape) > 1):
-        width = places[0].size
-        first = taken.reshape(len(taken), -1)[:, 0] // width
+    n_taken = taken.size if numbers is None else len(taken)
+    if n_taken >= 2 * places.size and not (numbers is not None and is_computed and len(shape) > 1):
+        flat, width = taken.reshape(len(taken), -1), places[0].size
+        if numbers is not None and taken.ndim > 1 and np.array_equal(flat, np.broadcast_to(flat[:, :1], flat.shape)):
+            return source.ravel()[pt.constant(flat[:, 0])][(slice(None), *[None] * (taken.ndim - 1))]
+        first = flat[:, 0] // width
         whole = taken.shape[1:] == places.shape[1:] and np.array_equal(places[first], taken)
         return source[pt.constant(first)] if whole else source.ravel()[pt.constant(taken)]
     if numbers is not None and is_product(source.owner) and len(shape) == 2:
-        left, right = source.owner.inputs
-        if (known := value_of_constants(left)) is not None and known.ndim == 2:
-            row, column = divmod(taken, shape[1])
-            return (known[row] * right.T[pt.constant(column)]).sum(axis=-1)
+        return _of_product(*source.owner.inputs, *divmod(taken, shape[1]))
     if not is_computed:
         return None
     parts = []
@@ -103,6 +125,16 @@ def _by_numbers(var: Variable, free: Shapes, numbers: np.ndarray | None = None) 
         own = np.arange(int(np.prod(part_shape))).reshape(part_shape)
         parts.append(_by_numbers(part, free, np.broadcast_to(own, places.shape).ravel()[taken]))
     return None if any(part is None for part in parts) else source.owner.op(*parts)
+
+
+def _of_product(left: Variable, right: Variable, row: np.ndarray, column: np.ndarray) -> Variable | None:
+    """Return entries of a product of two matrices of which one is constant."""
+    known, known_right = value_of_constants(left), value_of_constants(right)
+    if (known is None and known_right is None) or {left.type.ndim, right.type.ndim} != {2}:
+        return None
+    of_left = left[pt.constant(row)] if known is None else known[row]
+    of_right = right.T[pt.constant(column)] if known_right is None else known_right.T[column]
+    return (of_left * of_right).sum(axis=-1)
 
 
 def _shape(var: Variable, free: Shapes) -> tuple[int, ...] | None:

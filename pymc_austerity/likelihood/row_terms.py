@@ -96,6 +96,11 @@ class RowTerms:
         return sum(s.n_rows for s in self.sets)
 
     @property
+    def along_another_axis(self) -> bool:
+        """Whether rows are along another axis than the one that is tried first."""
+        return any(longest_first(term.lengths or (1,)) != s.n_rows for s in self.sets for term in s.terms)
+
+    @property
     def all(self) -> tuple[Variable, ...]:
         """Observed variables and potentials of all sets."""
         return tuple(term for s in self.sets for term in s.all)

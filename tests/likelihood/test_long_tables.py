@@ -2,11 +2,15 @@
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
+from pymc.distributions.transforms import ordered
 
 import pymc_austerity as pma
 from pymc_austerity.groups import read_groups
+from pymc_austerity.likelihood import long_tables
 from pymc_austerity.likelihood.long_tables import with_long_tables
+from pymc_austerity.likelihood.repeats import with_entries_taken
 
 ROWS, COLUMNS = 20, 30
 TABLE = np.random.default_rng(4).poisson(2.0, (ROWS, COLUMNS))
@@ -38,6 +42,15 @@ def by_column(mean):
     pm.StudentT("y", nu=4, mu=mean, sigma=pm.HalfNormal("sd", shape=COLUMNS), observed=TABLE * 1.0)
 
 
+def ordinal(mean):
+    cuts = pm.Normal("cuts", [-1.0, 1.0], 1, shape=(COLUMNS, 2), transform=ordered, initval=[[-1.0, 1.0]] * COLUMNS)
+    pm.OrderedLogistic("y", eta=mean, cutpoints=cuts[None], observed=np.minimum(TABLE, 2), compute_p=False)
+
+
+def with_zeros(mean):
+    pm.ZeroInflatedPoisson("y", pm.Beta("psi", 2, 2), pm.math.exp(mean), observed=TABLE)
+
+
 #: What is observed, and its mean: a table of rows and columns that are written one entry a row.
 LONG = {
     "rows and columns": (counts, lambda: pm.Normal("m") + effects("a", ROWS)[:, None] + effects("b", COLUMNS)),
@@ -51,6 +64,9 @@ LONG = {
     "in a container": (in_container, lambda: effects("a", ROWS)[:, None] + effects("b", COLUMNS)),
     "scales of columns": (by_column, lambda: effects("a", ROWS)[:, None]),
     "slopes of columns": (counts, lambda: pm.math.dot(X, effects("b", (3, COLUMNS)))),
+    "with zeros": (with_zeros, lambda: effects("a", ROWS)[:, None] + effects("b", COLUMNS)),
+    "cutpoints of columns": (ordinal, lambda: effects("a", ROWS)[:, None] + np.zeros(COLUMNS)),
+    "slopes of rows": (counts, lambda: effects("a", (ROWS, 3)) @ np.tile(X.T, COLUMNS // ROWS + 1)[:, :COLUMNS]),
     "slopes beside rows": (counts, lambda: effects("a", ROWS)[:, None] + X @ effects("b", (3, COLUMNS))),
 }
 
@@ -92,7 +108,12 @@ def softmax():
 #: Tables that stay what they are, and what is said of them.
 WIDE = {
     "of few effects": (counts, lambda: effects("a", 3).sum() + pm.Normal("m") * X[:, :1] + np.zeros(COLUMNS), None),
-    "a softmax of columns": (counts, softmax, "each row reads all of b"),
+    "a softmax of columns": (counts, softmax, "each row reads all of 'b'"),
+    "sums along columns": (
+        ordinal,
+        lambda: effects("a", COLUMNS)[None].repeat(ROWS, 0).cumsum(1),
+        "each row reads all",
+    ),
 }
 
 
@@ -101,6 +122,29 @@ def test_other_tables_are_read_by_their_rows(observe, mean, said, caplog):
     assert with_long_tables(model_of((observe, mean))) is None
     assert len(caplog.messages) == (said is not None)
     assert all(said in message and "table.ravel()" in message for message in caplog.messages)
+
+
+def test_an_operation_along_columns_is_seen_by_the_density(monkeypatch):
+    """Planted: what one column cannot show is read as a table of one column."""
+    written = ordinal, lambda: pt.cumsum(effects("a", ROWS)[:, None] - effects("b", COLUMNS), axis=1)
+    assert with_long_tables(model_of(written)) is None
+    monkeypatch.setattr(long_tables, "require_same_density", lambda *_: None)
+    wrong = with_long_tables(model_of(written)).model
+    assert abs(densities(wrong)[0] - densities(model_of(written))[0]) > 1
+
+
+#: Where a table is read: at two arrays of numbers, and at a mask.
+SOME = np.random.default_rng(7).random((ROWS, COLUMNS)) < 0.8
+TAKEN = {"numbers": np.nonzero(SOME), "a mask": SOME}
+
+
+@pytest.mark.parametrize("taken", TAKEN.values(), ids=TAKEN)
+def test_entries_that_are_taken_of_a_table_are_of_rows_and_columns(taken):
+    with pm.Model() as model:
+        mean = pm.Normal("m") + effects("a", ROWS)[:, None] + effects("b", COLUMNS)
+        pm.Poisson("y", pm.math.exp(mean[taken]), observed=TABLE[taken])
+    np.testing.assert_allclose(densities(with_entries_taken(model)), densities(model), rtol=1e-10)
+    assert set(read_groups(model).groups.names) == {"a", "b"}
 
 
 def test_another_table_in_the_container_is_refused():
