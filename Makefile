@@ -84,7 +84,7 @@ numbers: $(VENV)/.installed-dev ## The tables of the documentation and how old t
 
 # tests/conftest.py puts those first that take longest.
 test: $(VENV)/.installed-test ## The tests but for those marked slow; MARKS=slow for these, MARKS= for all
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=10 -m "$(MARKS)"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=50 -m "$(MARKS)"
 
 golden: $(VENV)/.installed-test ## Renew the draws that later runs are compared with
 	$(BIN)/python tests/golden.py renew

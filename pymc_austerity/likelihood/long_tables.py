@@ -65,8 +65,8 @@ def with_long_tables(model: Model) -> LongTables | None:
                 _log.warning(
                     f"{outcome.name!r} is a table of {' x '.join(map(str, values.shape))} "
                     f"of which each row reads all of {' and '.join(map(repr, of_columns))}: they move in one decision, "
-                    "which may leave few effective draws. Write it long, observed=table.ravel() with u[i] and v[j] where "
-                    f"i, j = np.indices({values.shape}).reshape(2, -1)."
+                    "which may leave few effective draws. Write it long, observed=table.ravel() with u[i] and v[j] "
+                    f"where i, j = np.indices({values.shape}).reshape(2, -1)."
                 )
         return None
     return LongTables(made, frozenset(leaf for table in tables for leaf in table.data))

@@ -55,10 +55,16 @@ def _repeats(node: Apply) -> bool:
 
 
 def _takes_entries(node: Apply) -> bool:
-    """Whether a node takes entries of a table that is computed from rows and columns."""
-    of = node.inputs[0].owner if isinstance(node.op, AdvancedSubtensor) and node.outputs[0].type.ndim == 1 else None
-    parts = of.inputs if of is not None and isinstance(of.op, Elemwise) and of.outputs[0].type.ndim > 1 else ()
-    return any(any(part.type.broadcastable) and not all(part.type.broadcastable) for part in parts)
+    """Whether a node takes entries of a table, each computed from what belongs to its row and to its column."""
+    of = node.inputs[0]
+    return isinstance(node.op, AdvancedSubtensor) and node.outputs[0].type.ndim == 1 < of.type.ndim and _spread(of)
+
+
+def _spread(table: Variable) -> bool:
+    """Whether a table is computed entry by entry from rows, columns and constants that are spread over it."""
+    if any(table.type.broadcastable) or value_of_constants(table) is not None:
+        return True
+    return table.owner is not None and isinstance(table.owner.op, Elemwise) and all(map(_spread, table.owner.inputs))
 
 
 def numbers_for_repeats(
