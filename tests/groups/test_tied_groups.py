@@ -286,6 +286,7 @@ def test_what_is_no_precision_of_the_prior_is_refused(monkeypatch):
         read_groups(model_of("walk", outcomes(FLAT)))
 
 
+@pytest.mark.slow
 def test_derivatives_by_both_indices_at_once_are_refused(monkeypatch):
     """A planted mistake: rows are expanded along what they read by either index, which says nothing of one group.
 
