@@ -74,7 +74,8 @@ def refuse_missing(model: Model, shapes: Mapping[Variable, tuple[int, ...]]) -> 
             raise UnsupportedModelError(
                 f"Observed variable {name!r} has missing values, which PyMC imputes with one latent value each. "
                 "Rows would then share no common form and cannot be subsampled. "
-                "Drop the rows with missing values, or sample with pm.NUTS."
+                "Drop the rows with missing values; of a table, observe the entries that are there, mu[i, j] and "
+                "y[i, j] with i, j = np.nonzero(~np.isnan(y)). Or sample with pm.NUTS."
             )
         value = model.rvs_to_values[rv]
         drawn = any(isinstance(v.type, RandomGeneratorType) for v in ancestors([value]))

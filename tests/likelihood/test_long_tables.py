@@ -11,6 +11,7 @@ from pymc_austerity.groups import read_groups
 from pymc_austerity.likelihood import long_tables, read_model
 from pymc_austerity.likelihood.long_tables import with_long_tables
 from pymc_austerity.likelihood.repeats import with_entries_taken
+from pymc_austerity.unsupported_model import UnsupportedModelError
 
 ROWS, COLUMNS = 20, 30
 TABLE = np.random.default_rng(4).poisson(2.0, (ROWS, COLUMNS))
@@ -155,3 +156,13 @@ def test_another_table_in_the_container_is_refused():
         pm.set_data({"table": TABLE + 1})
         with pytest.raises(ValueError, match="'table' was replaced by pm.set_data.*Build the step again"):
             data.changed()
+
+
+@pytest.mark.filterwarnings("ignore:Data in y contains missing values")
+def test_missing_entries_are_refused_with_what_to_write():
+    """As the entries at numbers above, which are read."""
+    with pm.Model() as model:
+        mean = effects("a", ROWS)[:, None] + effects("b", COLUMNS)
+        pm.Normal("y", mean, 1, observed=np.where(SOME, TABLE, np.nan))
+    with pytest.raises(UnsupportedModelError, match=r"of a table, observe the entries that are there, mu\[i, j\]"):
+        read_groups(model)
