@@ -56,8 +56,9 @@ def _repeats(node: Apply) -> bool:
 
 def _takes_entries(node: Apply) -> bool:
     """Whether a node takes entries of a table, each computed from what belongs to its row and to its column."""
-    of = node.inputs[0]
-    return isinstance(node.op, AdvancedSubtensor) and node.outputs[0].type.ndim == 1 < of.type.ndim and _spread(of)
+    if not isinstance(node.op, AdvancedSubtensor):
+        return False
+    return node.outputs[0].type.ndim == 1 < node.inputs[0].type.ndim and _spread(node.inputs[0])
 
 
 def _spread(table: Variable) -> bool:

@@ -5,6 +5,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from pymc.distributions.transforms import ordered
+from pytensor.tensor.basic import MakeVector
 
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.groups import read_groups
@@ -156,6 +157,15 @@ def test_another_table_in_the_container_is_refused():
         pm.set_data({"table": TABLE + 1})
         with pytest.raises(ValueError, match="'table' was replaced by pm.set_data.*Build the step again"):
             data.changed()
+
+
+def test_a_node_that_reads_nothing_takes_no_entries():
+    """As the shape of what has no axes, or a vector without entries, which a model may compute with."""
+    with pm.Model() as model:
+        pm.Normal(
+            "y", effects("a", ROWS)[np.arange(200) % ROWS] + MakeVector("float64")().sum(), 1, observed=np.ones(200)
+        )
+    assert with_entries_taken(model) is None
 
 
 @pytest.mark.filterwarnings("ignore:Data in y contains missing values")
