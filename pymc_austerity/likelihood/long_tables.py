@@ -50,6 +50,8 @@ class _Table(NamedTuple):
 
 def with_long_tables(model: Model) -> LongTables | None:
     """Return the model with ``table.ravel()`` in place of each table with effects; None where there are none."""
+    if all(outcome.type.ndim < 2 for outcome in model.observed_RVs):
+        return None
     shapes = shapes_of_free(model)
     tables = [table for outcome in model.observed_RVs if (table := _table(model, outcome, shapes)) is not None]
     if not tables:
@@ -74,8 +76,6 @@ def with_long_tables(model: Model) -> LongTables | None:
 
 def _table(model: Model, outcome: Variable, shapes: Shapes) -> _Table | None:
     """Return a table with an effect for each of its rows or columns; None of other outcomes."""
-    if outcome.type.ndim < 2:
-        return None
     value = model.rvs_to_values[outcome]
     read = {*ancestors([outcome], blockers=model.free_RVs), *ancestors([value])}
     data = {
@@ -86,7 +86,7 @@ def _table(model: Model, outcome: Variable, shapes: Shapes) -> _Table | None:
     values = value_of_constants(replace_parts(value, data))
     many = {n: axis for axis, n in reversed([*enumerate(np.shape(values))]) if n >= _MANY}
     effects = {rv.name: many.keys() & {*shapes[rv]} for rv in model.free_RVs if rv in read}
-    if not any(effects.values()):
+    if np.ndim(values) < 2 or not any(effects.values()):
         return None
     return _Table(outcome, values, data, [name for name, lengths in effects.items() if any(many[n] for n in lengths)])
 

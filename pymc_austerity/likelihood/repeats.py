@@ -37,7 +37,10 @@ def with_numbers_for_repeats(model: Model) -> Model | None:
 
 def with_entries_taken(model: Model) -> Model | None:
     """Return a model with ``u[g] + v[h]`` for entries that are taken of a table, or None without such."""
-    written = numbers_for_repeats([*model.observed_RVs, *model.potentials], shapes_of_free(model), _takes_entries)
+    terms = [*model.observed_RVs, *model.potentials]
+    if not any(map(_takes_entries, toposort(terms))):  # before shapes are computed, which compiles where they are dims
+        return None
+    written = numbers_for_repeats(terms, shapes_of_free(model), _takes_entries)
     return derived_model(model, replacing(model, written), {}, {})[0] if written else None
 
 
