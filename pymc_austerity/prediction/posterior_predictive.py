@@ -23,6 +23,7 @@ from pymc_austerity.diagnostics import SamplingResult
 from pymc_austerity.diagnostics.results import group, named_arrays, quantile_name
 from pymc_austerity.diagnostics.same_data import check_draws_of
 from pymc_austerity.likelihood.derived_model import with_rows_taken
+from pymc_austerity.likelihood.long_tables import with_long_tables
 from pymc_austerity.paths.subset_model import SubsetModel, observed_lengths, subset_model
 from pymc_austerity.prediction.log_likelihood import chosen_rows
 from pymc_austerity.prediction.new_rows import NewGroups, NewRows, new_groups, with_new_groups
@@ -61,7 +62,9 @@ def posterior_predictive(
         The model that was sampled; that of the context by default.
     rows : int, slice or array_like of int, optional
         How many rows are drawn at random without replacement, all where there are no more; or which rows, by number.
-        The same seed draws the same rows as in `log_likelihood`.  Of `new` rows all by default; otherwise needed.
+        The same seed draws the same rows as in `log_likelihood`, and as there the rows of a table with effects of its
+        rows or columns are its entries, one row of the table behind the other.  Of `new` rows all by default;
+        otherwise needed.
     new : mapping or data frame, optional
         New rows in place of those of the model, by the names of the ``pm.Data`` that hold the others, as
         ``pm.set_data`` takes them; the model keeps its own.  Outcomes are left out.  Numbers of groups from that of the
@@ -128,6 +131,8 @@ def posterior_predictive(
         raise ValueError(f"{_CALLER}: new= and data= both say what the rows are. Leave data= out.")
     require_rows(idata, data if new is None else new)
     check_draws_of(model, idata)
+    if new is None and (long := with_long_tables(model)) is not None:
+        model = long.model  # the rows are the entries of a table, as in `log_likelihood`
     lengths = observed_lengths(model)
     if observed is not None and observed not in lengths:
         raise ValueError(f"{_CALLER}: observed={observed!r} must be one of {list(lengths)}.")

@@ -138,6 +138,24 @@ def test_rows_of_effects_that_are_repeated():
     np.testing.assert_array_equal(*drawn)
 
 
+def test_entries_of_a_table_are_its_rows():
+    """Persons by items with an effect of each: predictions are those of the same rows written long."""
+    i, j = np.indices((30, 20)).reshape(2, -1)
+    drawn = []
+    for table in (True, False):
+        with pm.Model() as model:
+            u, v = pm.Normal("u", shape=30), pm.Normal("v", shape=20)
+            observed = REAL[:600].reshape(30, 20)
+            if table:
+                pm.Normal("y", u[:, None] + v, 1, observed=observed)
+            else:
+                pm.Normal("y", u[i] + v[j], 1, observed=observed.ravel())
+        found = pma.posterior_predictive(draws_of(model, 0.1), model, rows=[3, 599, 40], random_seed=1, **QUIET)
+        np.testing.assert_array_equal(group(found, "observed_data")["y"], observed.ravel()[[3, 599, 40]])
+        drawn.append(group(found, "posterior_predictive")["y"].to_numpy())
+    np.testing.assert_array_equal(*drawn)
+
+
 def test_rows_and_draws_go_together():
     """The same seed takes the same rows for log-likelihoods and predictions, which ArviZ takes as one run."""
     model, _, idata = regression()
