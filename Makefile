@@ -9,7 +9,7 @@ ROWS ?=
 PINS ?=
 # Which tests `make test` runs: MARKS=slow runs the others, MARKS= all.
 MARKS ?= not slow
-# Whose tables `make numbers` prints again, e.g. PAGE=which_step, or PAGE=which_step/tuning for one of them.
+# Whose tables `make numbers` prints again, e.g. PAGE=which_step, or PAGE=which_step/nuts for one of them.
 PAGE ?=
 # How long `make fuzz` runs.
 MINUTES ?= 30
