@@ -26,8 +26,8 @@ from typing import Any
 import arviz as az
 import numpy as np
 import pymc as pm
-from agreement import beyond_chance, four_of
 from hard_posteriors import POSTERIORS
+from scipy import stats
 from timing import show
 
 import pymc_austerity as pma
@@ -66,10 +66,20 @@ def slowest(found: Draws) -> tuple[str, float]:
     return min(ess.items(), key=lambda item: item[1])
 
 
+def four_of(found: Draws) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean, standard deviation, and 5 and 95 % quantiles of all entries, shape (4, D), and ArviZ's errors."""
+    draws = np.stack(list(found.values()), axis=-1)
+    how = [{"method": "mean"}, {"method": "sd"}, *({"method": "quantile", "prob": p} for p in (0.05, 0.95))]
+    values = [draws.mean((0, 1)), draws.std((0, 1)), *np.quantile(draws, [0.05, 0.95], axis=(0, 1))]
+    return np.array(values), np.array([az.mcse(draws, **one) for one in how], float)
+
+
 def error_shown(found: Draws, reference: Draws) -> float:
     """Return the largest error that chance does not explain, in standard deviations of the reference."""
-    ours, right = (four_of(np.stack(list(draws.values()), axis=-1)) for draws in (found, reference))
-    return beyond_chance(ours, right)[1]
+    (ours, our_errors), (right, right_errors) = four_of(found), four_of(reference)
+    error, mcse = np.abs(ours - right) / right[1], np.hypot(our_errors, right_errors) / right[1]
+    shown = error - stats.norm.isf(0.025 / error.size) * np.nan_to_num(mcse, nan=np.inf)
+    return max(0.0, float(shown.max()))
 
 
 def nutpie_chain(compiled: Any, seconds: float, **options: Any) -> Any:
