@@ -5,8 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_austerity.compile.cache import njit_on_disk
-
 
 class RowShape(NamedTuple):
     """Shape of the row terms l_i as a batch draws them."""
@@ -50,34 +48,19 @@ def row_shape(terms: np.ndarray, weight: np.ndarray | None = None) -> RowShape:
 
     With probabilities p_i other than 1/N, `weight` is 1/(N p_i): what a row counts for when it is drawn.
     """
-    counts = np.broadcast_to(np.float32(1.0), terms.shape) if weight is None else weight
-    unit, variance, third, fourth, largest = _central_moments(terms, counts, float(terms.mean()))
-    if not variance > 0:
-        return RowShape(0.0, 0.0, 3.0, 0.0, weight is not None)
+    z = (terms if weight is None else weight * terms) - terms.mean()
+    unit = np.abs(z).max(initial=0.0)
+    if not unit > 0:
+        return NORMAL_SHAPE._replace(replacement=weight is not None)
+    z /= unit  # fourth powers of large terms would overflow
+    squares = z**2 / z.size
+    if weight is not None:
+        squares /= weight
+    variance, third, fourth = float(squares.sum()), float(squares @ z), float(squares @ z**2)
     return RowShape(
-        unit * variance**0.5, third / variance**1.5, fourth / variance**2, largest / variance, weight is not None
-    )
-
-
-@njit_on_disk()
-def _central_moments(terms: np.ndarray, weight: np.ndarray, mean: float) -> tuple[float, float, float, float, float]:
-    """Return a unit and, in it, the second to fourth central moments as rows are drawn, and the largest square.
-
-    In plain arrays this would take ten temporaries as long as the data.  The unit is the largest deviation: fourth
-    powers of large terms would overflow.
-    """
-    n, unit = terms.size, 0.0
-    for i in range(n):
-        unit = max(unit, abs(weight[i] * terms[i] - mean))
-    second, third, fourth, largest = 0.0, 0.0, 0.0, 0.0
-    for i in range(n if unit > 0 else 0):
-        deviation = (weight[i] * terms[i] - mean) / unit
-        square = deviation**2 / (n * weight[i])
-        second += square
-        third += square * deviation
-        fourth += square * deviation**2
-        largest = max(largest, square)
-    return unit, second, third, fourth, largest
+        float(unit) * variance**0.5, third / variance**1.5, fourth / variance**2, float(squares.max()) / variance,
+        weight is not None,
+    )  # fmt: skip
 
 
 class BatchShape(NamedTuple):
