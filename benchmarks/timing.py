@@ -31,7 +31,7 @@ class Run(NamedTuple):
     step: Any = None
 
 
-def sampled(build: Callable[[], Any], draws: int, tune: int, **options: Any) -> Run:
+def sampled(build: Callable[[], Any], draws: int, tune: int) -> Run:
     """Build a step in the context of its model and sample, timed by the processor.
 
     A few draws are made first: what is imported and loaded once says nothing of a draw.
@@ -39,9 +39,9 @@ def sampled(build: Callable[[], Any], draws: int, tune: int, **options: Any) -> 
     start = time.process_time()
     step = build()
     set_up = time.process_time() - start
-    pm.sample(10, tune=10, step=step, quiet=True, **ONE_CHAIN, **options)
+    pm.sample(10, tune=10, step=step, quiet=True, **ONE_CHAIN)
     start = time.process_time()
-    idata = pm.sample(draws, tune=tune, step=step, quiet=True, **ONE_CHAIN, **options)
+    idata = pm.sample(draws, tune=tune, step=step, quiet=True, **ONE_CHAIN)
     return Run(idata, set_up, time.process_time() - start, step)
 
 
@@ -74,10 +74,10 @@ def peak_memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
-def elsewhere(*arguments: str, **options: Any) -> Any:
+def elsewhere(*arguments: str) -> Any:
     """Run this script in another process, and return what it prints in its last line, as JSON."""
     command = [sys.executable, sys.argv[0], *arguments]
-    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, **options).stdout
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     return json.loads(told.splitlines()[-1])
 
 
