@@ -1,7 +1,7 @@
 """Proposals from drawn states, decided on all rows and, many times over, by the test that ran.
 
-The terms l_i of all N rows are evaluated once a proposal.  The test then runs on them in the same compiled
-transition as when sampling, with a table of l_i in place of the model.
+The terms l_i of all N rows are evaluated once a proposal.  The test then runs on them in the same compiled code as
+when sampling, with a table of l_i in place of the model.
 """
 
 from __future__ import annotations
@@ -10,22 +10,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
 
-from pymc_austerity.acceptance import ACCEPT, AcceptanceTest, Moments
-from pymc_austerity.acceptance.moments import NO_SHAPE
-from pymc_austerity.bounds import EvaluateBound, no_bound
-from pymc_austerity.compile.addresses import NOWHERE, addresses, arrays_at
+from pymc_austerity.acceptance import ACCEPT, Conclude, Moments, Question, RowReader
+from pymc_austerity.acceptance.moments import NO_SHAPE, Decide, DrawNoise
+from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.diagnostics.measured_error import Repeats
 from pymc_austerity.diagnostics.row_shape import RowShape, row_shape
 from pymc_austerity.interrupts import uninterrupted
-from pymc_austerity.kernel import Decider, Outcome, Proposed, TransitionArguments, build_transition, pack_generators
-from pymc_austerity.likelihood import VECTOR, Density, LinkedDensity, Links, Surroundings
-from pymc_austerity.rows import CHUNK, RowSource
-
-#: The table of l_i, in place of the data of a model.
-_TERMS = types.Tuple((VECTOR,))
+from pymc_austerity.kernel import Decider, Proposed
+from pymc_austerity.likelihood import Density
+from pymc_austerity.rows import CHUNK
 
 
 class Pair(NamedTuple):
@@ -103,32 +98,13 @@ def pair_shape(decider: Decider, pair: Pair) -> RowShape:
     return row_shape(np.where(finite, pair.terms, 0.0), weights)
 
 
-class _Fixed(NamedTuple):
-    log_q_ratio: float
-
-
 @njit
-def _propose(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
-    """Propose what was proposed before, as far as the test can see: with the same log ratio."""
-    return theta + 1.0, state.log_q_ratio, 0
-
-
-@njit
-def _nothing(links, theta, others, fixed):  # type: ignore[no-untyped-def]
-    return 0.0
-
-
-@njit
-def _look_up(links, theta_new, theta, others, centre, fixed, arrays, numbers):  # type: ignore[no-untyped-def]
-    all_terms, terms = arrays_at(arrays, _TERMS)[0], np.empty(numbers.size)
+def _look_up(numbers, terms):  # type: ignore[no-untyped-def]
+    """Return the terms of some rows as one side of the log ratio, and zero as the other."""
+    found = np.empty(numbers.size)
     for k in range(numbers.size):
-        terms[k] = all_terms[numbers[k]]
-    return terms, np.zeros(terms.size)
-
-
-@njit
-def _known_bound(constants, at):  # type: ignore[no-untyped-def]
-    return constants[0], 0
+        found[k] = terms[numbers[k]]
+    return found, np.zeros(found.size)
 
 
 class RepeatedTest:
@@ -138,17 +114,13 @@ class RepeatedTest:
         self._test, self._temperature = decider.test, float(decider.parts.temperature.final)
         self._row_state = decider.row_source.state(len(decider.parts.stored))
         self._rng = rng
-        bound = _known_bound if decider.bound.is_asked_for else no_bound
-        self._loop = _repeats(decider.test, decider.row_source, bound)
+        conclude = decider.test.for_rows(RowReader(_look_up, decider.row_source))
+        self._loop = _repeats(conclude, decider.test.decide, decider.test.draw_noise)
 
     def __call__(self, pair: Pair, n: int, looks: Any) -> Repeats:
         """Run the test `n` times, with the looks that it had in a chain."""
-        seed = int(self._rng.integers(2**63))
-        decide, twin = np.random.default_rng(seed), np.random.default_rng(seed)
-        counts = uninterrupted(
-            self._loop, n, pair.terms, (NOWHERE, addresses((pair.terms,), _TERMS)), pair.offset, self._row_state, looks,
-            self._temperature, pair.bound, self._rng, decide, twin,
-        )  # fmt: skip
+        rng_decide = np.random.default_rng(int(self._rng.integers(2**63)))
+        counts = uninterrupted(self._loop, n, *pair, self._row_state, looks, self._temperature, self._rng, rng_decide)
         return Repeats(n, *counts)
 
     def log_ratio(self, pair: Pair) -> float:
@@ -165,43 +137,24 @@ class RepeatedTest:
         return self(pair, n, looks), None if back is None else self(back, n, looks)
 
 
-#: Compiled loops by the compiled parts that they are made of.
-_LOOPS: dict[tuple[Any, ...], Callable[..., Any]] = {}
-
-
-def _repeats(test: AcceptanceTest, rows: RowSource, bound: EvaluateBound) -> Callable[..., Any]:
-    of_test = (type(test).for_rows, test.decide, test.draw_noise, test.reads_shape)
-    parts = (*of_test, rows.draw, rows.restore, rows.weigh, rows.weighted, bound)
-    if parts not in _LOOPS:
-        _LOOPS[parts] = _compile_repeats(test, rows, bound)
-    return _LOOPS[parts]
-
-
-def _compile_repeats(test: AcceptanceTest, rows: RowSource, bound: EvaluateBound) -> Callable[..., Any]:
-    density, links = LinkedDensity(_nothing, _look_up), Links()
-    transition = build_transition(density, _propose, test, rows, bound)
-    decide, draw_noise = test.decide, test.draw_noise
-
+@built_once
+def _repeats(conclude: Conclude, decide: Decide, draw_noise: DrawNoise) -> Callable[..., Any]:
     @njit
-    def loop(n, terms, data_at, offset, row_state, looks, temperature, row_bound, rng, rng_decide, rng_twin):  # type: ignore[no-untyped-def]
-        theta, generators = np.zeros(1), pack_generators(rng, rng_decide, rng)
-        around = Surroundings(np.zeros(0), data_at[0], data_at[1], temperature, (), links)
-        given = TransitionArguments(around, row_state, _Fixed(offset), looks, (row_bound,))
-        n_total, last = terms.size, looks.sizes.size - 1
+    def loop(n, terms, offset, row_bound, row_state, looks, temperature, rng_rows, rng_decide):  # type: ignore[no-untyped-def]
+        n_total, scale, last = terms.size, terms.size / temperature, looks.sizes.size - 1
         everything = Moments(n_total, n_total, terms.mean(), terms.std(), row_bound, NO_SHAPE)
         accepted, exact, both, rows_read, partial, partial_rows = 0, 0, 0, 0, 0, 0
         for _ in range(n):
-            noise = draw_noise(rng_twin)  # the number that the transition is about to draw
-            outcome = Outcome(*transition(theta, generators, given))
-            yes = decide(looks, last, everything, offset, n_total / temperature, noise) == ACCEPT
-            agreed = bool(outcome.accepted)
-            accepted += agreed
+            noise = draw_noise(rng_decide)
+            decision = conclude(rng_rows, row_state, looks, Question(terms, n_total, row_bound, offset, scale, noise))
+            yes = decide(looks, last, everything, offset, scale, noise) == ACCEPT
+            accepted += decision.accepted
             exact += yes
-            both += yes and agreed
-            rows_read += outcome.n_rows
-            if not outcome.full_data:
+            both += yes and decision.accepted
+            rows_read += decision.n_rows
+            if not decision.full_data:
                 partial += 1
-                partial_rows += outcome.n_rows
+                partial_rows += decision.n_rows
         return accepted, exact, both, rows_read, partial, partial_rows
 
     return loop

@@ -12,9 +12,7 @@ from pymc_austerity.kernel.transition import (
     PROPOSE,
     ROWS,
     Outcome,
-    TransitionArguments,
     build_terms,
-    build_transition,
     pack_generators,
 )
 from pymc_austerity.kernel.tuned_state import TUNED, TunedState, restore
