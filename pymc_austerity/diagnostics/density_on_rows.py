@@ -1,8 +1,7 @@
 """The log posterior and its gradient at draws, from all rows at one of them and a few hundred at every other.
 
-With c one of the draws, ∇ℓ_i(θ) − ∇ℓ_i(c) is small for every row, so that a sample of rows gives its sum well: the
-noise that it adds to the gradient, in standard deviations of the posterior, has a variance of about D/m for m rows
-(control variate).  The sum of ∇ℓ_i(c) over all rows is one pass.
+With c one of the draws, ∇ℓ_i(θ) − ∇ℓ_i(c) is small for every row, so that a sample of m rows gives its sum with a
+variance of about D/m, in units of the posterior (control variate).  The sum of ∇ℓ_i(c) over all rows is one pass.
 """
 
 from collections.abc import Callable
@@ -99,7 +98,7 @@ class DensityOnRows:
         return self._at_centre
 
     def sample(self, m: int) -> tuple[np.ndarray, ...]:
-        """Return `m` rows, drawn with replacement; more than there are only where that is asked for."""
+        """Return `m` rows, drawn with replacement, as many as there are at most."""
         numbers = self._rng.integers(self.n_rows, size=min(m, self.n_rows))
         return tuple(np.array(a[numbers], order="C") for a in self._arrays)
 

@@ -1,13 +1,8 @@
 """Whether draws lie where the posterior is and are as far apart, by its gradient at some of them; whether they move.
 
 With g = ∇log π, draws of a posterior obey E[g] = 0 and E[−(θ_i − c) g_i] = 1 for every entry of θ and any c, where the
-density is smooth in θ and falls to zero at the ends of its support.  Draws of other data, draws that were shifted or
-stretched, and draws that do not move break one or the other.  For a posterior that is near normal, with covariance Σ,
-Σ E[g] is the way from the mean of the draws to that of the posterior, and E[−(θ_i − c) g_i] the variance of the draws
-over that of the posterior.
-
-The log density of D dimensions varies by about √(D/2) over draws of its own.  A chain whose step size has collapsed
-accepts nearly everything and keeps its log density; its own standard deviations cannot tell.
+density is smooth in θ and falls to zero at the ends of its support; the page "Can I trust it?" says what follows where
+they do not.  The log density varies by about √(D/2) over draws; a chain whose step size has collapsed keeps its own.
 """
 
 from collections.abc import Callable, Sequence

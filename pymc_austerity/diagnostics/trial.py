@@ -130,10 +130,9 @@ def run_trial(step: Deciding, *, n_pairs: int = 200, tune: int = 1_000, seed: in
 def collect(chain: Chain, theta: np.ndarray, others: np.ndarray, n_pairs: int) -> tuple[Trial, np.ndarray, int]:
     """Make `n_pairs` transitions on all rows from `theta`, with the proposal as it is now.
 
-    Return the pairs, the state after them, and the rows that were read. The standard deviation of the rows is that of
-    all but one: at N rows a compiled transition reports none. One row in N moves a log ratio by s/√N, so where rows are
-    few, or few because they were merged, the log ratio itself is that of another transition with the same random
-    numbers, on all of them.
+    Return the pairs, the state after them, and the rows that were read. The standard deviation is that of all rows but
+    one: at N rows a compiled transition reports none. One row moves a log ratio by s/√N, so that of few rows the log
+    ratio is that of another transition with the same random numbers, on all of them.
     """
     decider = chain.decider
     n_rows, replacement = len(decider.parts.stored), decider.row_source.weighted
