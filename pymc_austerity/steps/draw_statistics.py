@@ -1,7 +1,8 @@
-"""The statistics of a draw of steps that read rows: what they are, how a decision fills them, what the bar shows."""
+"""The statistics of a draw of steps that read rows: what they are, how they are recorded, what the bar shows."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +11,10 @@ from pymc.stats.convergence import SamplerWarning
 from rich.progress import TextColumn
 from rich.table import Column
 
-from pymc_austerity.acceptance import AcceptanceTest
+from pymc_austerity.diagnostics import Watch
 from pymc_austerity.diagnostics.same_data import DATA_DIGEST, MODEL_DIGEST
-from pymc_austerity.kernel import TRANSITIONS
+from pymc_austerity.groups import GroupChain
+from pymc_austerity.kernel import TRANSITIONS, TUNED, Chain, TunedState
 from pymc_austerity.kernel.chain import Draw
 
 #: The statistic that names the step and what moves its parameters.
@@ -61,23 +63,6 @@ OF_MERGED_ROWS: dict[str, Any] = {"distinct_rows": (np.int64, [])}
 OF_SEVERAL: dict[str, Any] = {TRANSITIONS: (np.int64, [])}
 
 
-def statistics_of(draw: Draw, test: AcceptanceTest) -> DrawStats:
-    """Return what the last decision of a draw, by that test, says."""
-    outcome = draw.outcome
-    return DrawStats(
-        accepted=outcome.accepted,
-        accept=test.probability(outcome.log_ratio) if outcome.full_data else np.nan,
-        n_rows=outcome.n_rows,
-        n_stages=outcome.n_stages,
-        full_data=outcome.full_data,
-        log_ratio=outcome.log_ratio,
-        log_ratio_sd=outcome.log_ratio_sd,
-        scaling=np.exp(draw.log_scale),
-        threshold=outcome.threshold,
-        **draw.more,
-    )
-
-
 class DrawStats(dict[str, Any]):
     """Sample statistics of one draw, with the running rates of their chain: PyMC hands the bar nothing else of it."""
 
@@ -117,6 +102,63 @@ class RunningRates:
         self.acceptance += weight * (accepted - self.acceptance)
         self.share += weight * (share - self.share)
         stats.acceptance, stats.share = self.acceptance, self.share
+
+
+class Recorder:
+    """Returns the statistics of each draw of a chain, as far as the step has `declared` their types and shapes to PyMC.
+
+    `of_run` are the same in all draws; `name` is that of the step, for its warning; `length` counts draws after tuning,
+    None where PyMC does not say it.
+    """
+
+    def __init__(
+        self,
+        chain: Chain | GroupChain,
+        declared: Mapping[str, Any],
+        of_run: Mapping[str, Any],
+        *,
+        name: str,
+        thin: int,
+        length: int | None,
+    ):
+        decider: Any = chain.decider
+        self._chain, self._thin, self._rates = chain, thin, RunningRates()
+        known = {
+            "total_rows": decider.reported.n_table,
+            "distinct_rows": decider.n_rows,
+            "setup_passes": decider.reported.setup_passes,
+            TRANSITIONS: 1,
+            **of_run,
+        }
+        self._of_run = {statistic: value for statistic, value in known.items() if statistic in declared}
+        self._watch = Watch(length, name, thin) if "warning" in declared else None
+        self._tuned = TunedState(decider, declared[TUNED][0]) if TUNED in declared else None
+
+    def stats(self, draw: Draw, others: np.ndarray, tuning: bool) -> DrawStats:
+        """Return the statistics of a draw, made where the variables of other steps are at `others`."""
+        chain, outcome = self._chain, draw.outcome
+        n = 1 if tuning else self._thin
+        stats = DrawStats(
+            accepted=outcome.accepted,
+            accept=chain.decider.test.probability(outcome.log_ratio) if outcome.full_data else np.nan,
+            n_rows=outcome.n_rows,
+            n_stages=outcome.n_stages,
+            full_data=outcome.full_data,
+            log_ratio=outcome.log_ratio,
+            log_ratio_sd=outcome.log_ratio_sd,
+            scaling=np.exp(draw.log_scale),
+            threshold=outcome.threshold,
+            **draw.more,
+            **self._of_run,
+        )
+        if self._watch is not None:
+            stats["warning"] = None if tuning else self._watch.after(chain, outcome, others)
+        if self._tuned is not None:
+            stats.update(self._tuned.stats(chain, tuning))
+        if n > 1:
+            stats[TRANSITIONS] = n
+        self._rates.update(stats, outcome.accepted, outcome.n_rows / (n * chain.decider.n_rows), tuning)
+        return stats
 
 
 def progress_columns(n_chains: int) -> tuple[list[TextColumn], dict[str, list[Any]]]:
