@@ -27,12 +27,12 @@ from pymc_austerity.log import follows_progressbar
 from pymc_austerity.progress import Phases
 from pymc_austerity.proposals import Proposal
 from pymc_austerity.rows import Uniform, Weighted
-from pymc_austerity.steps.block_step import BlockStep
 from pymc_austerity.steps.defaults import ProxyChoice
 from pymc_austerity.steps.description import describe_rows, describe_step
 from pymc_austerity.steps.draw_statistics import OF_A_DRAW, OF_SEVERAL, Recorder
 from pymc_austerity.steps.far_start import require_near
 from pymc_austerity.steps.groups_of_step import GroupPlan
+from pymc_austerity.steps.pooled import BlockStep
 from pymc_austerity.steps.process import revive, stopped_chain
 from pymc_austerity.steps.step_building import Given, OneDecision, build
 from pymc_austerity.user_input import model_of, variables_of
