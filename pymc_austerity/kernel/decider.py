@@ -36,6 +36,8 @@ from pymc_austerity.rows import RowSource, number_in_table
 WARM_UP_ROWS = 64
 #: Above this many parameters a dense proposal covariance costs more than it gains by default.
 _MAX_DENSE = 200
+#: Proposals of moves between models, of which the first tenth is dropped.
+_PROPOSALS = 100
 #: A surrogate that accepts this share of independent draws from its normal approximation is as good as normal.
 _NORMAL_ENOUGH = 0.9
 
@@ -132,6 +134,16 @@ class Decider:
         around = self.surroundings(others)
         theta_new, log_q_ratio, _ = uninterrupted(self.move.propose, rng, theta, state, around)
         return Proposed(theta_new, theta, others, float(log_q_ratio))
+
+    def draws_of_surrogate(self) -> np.ndarray:
+        """Return draws of θ, shape (k, D); where coefficients are selected, by moves between models."""
+        assert self.parts.prepared is not None
+        if self.compiled.selected is None:
+            return self.parts.prepared.draws
+        rng, state, draws = np.random.default_rng(0), self.new_state(), [self.parts.theta0]
+        for _ in range(_PROPOSALS):
+            draws.append(self.propose(draws[-1], self.parts.others0, state, rng).theta_new)
+        return np.array(draws[_PROPOSALS // 10 :])
 
     def __reduce__(self) -> Any:
         return _assemble_again, (self.parts, self.test, self.bound_constants)

@@ -13,7 +13,6 @@ from pymc_austerity.diagnostics.verdicts import DO_NOT_TRUST, Finding
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Chain, Decider
 from pymc_austerity.proposals import CrankNicolson, SurrogateHMC
-from pymc_austerity.steps.surrogate_draws import draws_of_surrogate
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -48,7 +47,7 @@ def look_ahead(decider: Decider, name: str) -> float | None:
     n_rows, prepared, all_there = len(decider.parts.stored), decider.parts.prepared, decider.row_source.complete
     if prepared is None or not decider.test.reads.a_part or not all_there or n_rows < _FEW_ROWS:
         return None
-    draws = draws_of_surrogate(decider)
+    draws = decider.draws_of_surrogate()
     chain, theta = Chain(decider, np.random.default_rng(0)), draws[0]
     read: list[int] = []
     accepted: list[float] = []

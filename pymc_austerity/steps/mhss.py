@@ -25,7 +25,6 @@ from pymc_austerity.steps.groups_of_step import GroupPlan
 from pymc_austerity.steps.options import StepOptions, shows_options
 from pymc_austerity.steps.row_step import RowStep
 from pymc_austerity.steps.step_building import OneDecision
-from pymc_austerity.steps.surrogate_draws import draws_of_surrogate
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: Rows that cost about as much time as a third-order sum of E entries at both ends of a move: E³ over this.  Measured
@@ -212,7 +211,7 @@ def _predict(decider: Decider, constants: tuple[Any, ...]) -> float:
     """Return the mean number of rows that a draw reads with these constants of the bound."""
     evaluate = decider.evaluate_bound if constants is decider.bound_constants else decider.bound.build(constants)
     span, rate = partial(uninterrupted, evaluate, constants), constants[1].source().rate
-    spans = (span(decider.place(*pair, decider.parts.others0))[0] for pair in pairwise(draws_of_surrogate(decider)))
+    spans = (span(decider.place(*pair, decider.parts.others0))[0] for pair in pairwise(decider.draws_of_surrogate()))
     # Of no rows that are drawn the rate is not a number outside the radius.
     drawn = np.nan_to_num([rate(constants[1], s) for s in spans], nan=0.0, posinf=np.inf)
     temperature = float(decider.parts.temperature.final)

@@ -15,7 +15,6 @@ from pymc_austerity.kernel.assembly import with_added_files
 from pymc_austerity.likelihood import ModelData
 from pymc_austerity.steps.checked_step import CheckedStep
 from pymc_austerity.steps.process import chain_of_worker
-from pymc_austerity.steps.surrogate_draws import draws_of_surrogate
 from pymc_austerity.unsupported_model import UnsupportedModelError
 from pymc_austerity.user_input import shown
 
@@ -55,7 +54,7 @@ def check_bound(bound: Bound, name: str) -> None:
 def describe_pool(decider: Decider) -> str:
     """Say for how many draws a pool is good, from some that are tried."""
     chain, tried = Chain(decider, np.random.default_rng(0)), 0
-    for theta in draws_of_surrogate(decider)[:_TRIED]:
+    for theta in decider.draws_of_surrogate()[:_TRIED]:
         outcome = chain.transition(theta, decider.parts.others0, float(decider.parts.temperature.final))
         if outcome.status != DECIDED:
             break

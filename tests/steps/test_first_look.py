@@ -38,10 +38,10 @@ def test_what_is_said(n_rows, accepted, reads, said, tried, monkeypatch, caplog)
     monkeypatch.setattr(first_look, "Chain", Chain)
     monkeypatch.setattr(first_look, "_of_batches", lambda *of: [])
     decider = SimpleNamespace(
-        compiled=SimpleNamespace(selected=None), test=SimpleNamespace(reads=reads),
+        draws_of_surrogate=lambda: np.zeros((1, 2)), test=SimpleNamespace(reads=reads),
         row_source=SimpleNamespace(complete=True), proposal=pma.RandomWalk(),
         parts=SimpleNamespace(
-            stored=np.empty(N), prepared=SimpleNamespace(draws=np.zeros((1, 2))), others0=np.empty(0),
+            stored=np.empty(N), prepared=SimpleNamespace(), others0=np.empty(0),
             temperature=SimpleNamespace(final=1.0),
         ),
     )  # fmt: skip
