@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Sequence
 from typing import Any, TypedDict, TypeVar
 
 from pymc.blocking import PointType
@@ -106,8 +105,8 @@ def describes_options(step: Described) -> Described:
     """Write the descriptions of the common arguments into the docstring of a step, where it names them."""
     if step.__doc__ is None:  # python -OO
         return step
-    described = dict(re.findall(r"^((\w+) : .*\n(?:(?:    .*)?\n)+)", _DESCRIPTIONS, re.MULTILINE))
-    by_name = {name: text for text, name in described.items()}
+    described = re.findall(r"^((\w+) : .*\n(?:(?:    .*)?\n)+)", _DESCRIPTIONS, re.MULTILINE)
+    by_name = {name: text for text, name in described}
     # Without the indentation of the source: from Python 3.13 on the compiler leaves it out.
     docstring = inspect.cleandoc(step.__doc__)
     own = re.findall(r"^(\w+)(?: :|$)", docstring, re.MULTILINE)
@@ -119,19 +118,12 @@ def describes_options(step: Described) -> Described:
 
 def shows_options(step: Step) -> Step:
     """Replace ``**options`` in the signature of a step by the arguments that it stands for."""
-    init: Callable[..., None] = step.__init__
+    init: Any = step.__init__
     parameters = inspect.signature(init).parameters.values()
     own = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
     (kind,) = (p.annotation for p in parameters if p.kind is p.VAR_KEYWORD)
     handed_on = CommonOptions if kind == "Unpack[CommonOptions]" else StepOptions
     every = inspect.signature(RowStep.__init__).parameters
     options = [p for name, p in every.items() if name in handed_on.__annotations__]
-    signature = inspect.Signature([*own, *options])
-
-    @wraps(init)
-    def described(self: RowStep, *args: Any, **kwargs: Any) -> None:
-        init(self, *args, **kwargs)
-
-    described.__signature__ = signature  # type: ignore[attr-defined]
-    step.__init__ = described  # type: ignore[method-assign]
+    init.__signature__ = inspect.Signature([*own, *options])
     return describes_options(step)
