@@ -100,22 +100,14 @@ def build_offset(log_prior: LinkedLogPrior, known_sum: KnownSum) -> OffsetOf:
     return offset_of
 
 
-@njit
-def _whole(numbers: np.ndarray) -> np.ndarray:
-    """Return row numbers as int64."""
-    whole = np.empty(numbers.size, np.int64)
-    for k in range(numbers.size):
-        whole[k] = numbers[k]
-    return whole
-
-
 @built_once
 def build_terms(both_sides: LinkedBothSides) -> Terms:
     """Compile ``terms(numbers, at)``: both sides of the log ratio for some rows, at a `Place`."""
 
     @njit
     def terms(numbers, at):  # type: ignore[no-untyped-def]
-        return both_sides(at.links, at.theta_new, at.theta, at.others, at.centre, at.fixed, at.arrays, _whole(numbers))
+        whole = numbers.astype(np.int64)
+        return both_sides(at.links, at.theta_new, at.theta, at.others, at.centre, at.fixed, at.arrays, whole)
 
     return terms
 
@@ -124,18 +116,9 @@ def build_terms(both_sides: LinkedBothSides) -> Terms:
 def _terms_at(one_side: LinkedOneSide) -> TermsAt:
     @njit
     def terms_at(numbers, theta, at):  # type: ignore[no-untyped-def]
-        return one_side(at.links, theta, at.others, at.fixed, at.arrays, _whole(numbers))
+        return one_side(at.links, theta, at.others, at.fixed, at.arrays, numbers.astype(np.int64))
 
     return terms_at
-
-
-@built_once
-def _centre_in(expands: bool) -> Callable[[Any, np.ndarray], np.ndarray]:
-    @njit
-    def centre_in(expansion, otherwise):  # type: ignore[no-untyped-def]
-        return expansion[0] if expands else otherwise
-
-    return centre_in
 
 
 def build_transition(
@@ -144,14 +127,14 @@ def build_transition(
     """Compose a proposal, a test and a way to draw rows into one compiled function, which compiled code calls."""
     terms_at = None if density.one_side is None else _terms_at(density.one_side)
     conclude = test.for_rows(RowReader(build_terms(density.both_sides), rows, terms_at))
-    of_density = build_offset(density.log_prior, density.known_sum), _centre_in(density.expands)
-    return _transition_of(*of_density, propose, bound, rows.n_total, test.draw_noise, conclude)
+    offset_of = build_offset(density.log_prior, density.known_sum)
+    return _transition_of(offset_of, density.expands, propose, bound, rows.n_total, test.draw_noise, conclude)
 
 
 @built_once
 def _transition_of(
     offset_of: OffsetOf,
-    centre_in: Callable[[Any, np.ndarray], np.ndarray],
+    expands: bool,
     propose: Propose,
     bound: EvaluateBound,
     n_rows_of: TotalRows,
@@ -172,7 +155,7 @@ def _transition_of(
         if status == BAD_PRIOR or offset == -np.inf:
             sd = np.nan if status == BAD_PRIOR else 0.0
             return Outcome(theta, status, False, n_read, 0, offset, sd, -1, False, np.nan)[:]
-        centre = centre_in(around.expansion, around.others)
+        centre = around.expansion[0] if expands else around.others
         at = Place(around.links, theta_new, theta, around.others, centre, around.fixed, around.arrays)
         row_bound, n_scanned = bound(given.bound_constants, at)
         asked = Question(at, n_total, row_bound, offset, scale, noise)
