@@ -200,26 +200,13 @@ def build_langevin(slope: Slope, batch_size: int) -> Propose:
     ):
         n_rows = n_rows_at(surroundings.arrays)
         numbers = draw_subset(rng, n_rows, min(batch_size, n_rows))
-        z = rng.standard_normal(theta.size)
-        move, theta_new = _step_along(slope(theta, numbers, surroundings), z, theta, state)
-        log_ratio = _log_ratio(slope(theta_new, numbers, surroundings), z, move, state)
+        z, scale = rng.standard_normal(theta.size), np.exp(state.log_scale[0])
+        gradient = slope(theta, numbers, surroundings)
+        move = 0.5 * scale**2 * transposed_product(state.factor, gradient) + scale * z  # in the whitened space
+        theta_new = theta + product(state.factor, move)
+        drift_back = 0.5 * scale**2 * transposed_product(state.factor, slope(theta_new, numbers, surroundings))
+        z_back = (move + drift_back) / scale  # up to its sign, the noise that leads back with the same rows
+        log_ratio = 0.5 * (np.dot(z, z) - np.dot(z_back, z_back))
         return theta_new, (log_ratio if np.isfinite(log_ratio) else -np.inf), numbers.size
 
     return propose
-
-
-@njit
-def _step_along(gradient, z, theta, state):  # type: ignore[no-untyped-def]
-    """Return the step in the whitened space, ½s² Lᵀ∇ + s z, and θ′."""
-    scale = np.exp(state.log_scale[0])
-    move = 0.5 * scale**2 * transposed_product(state.factor, gradient) + scale * z
-    return move, theta + product(state.factor, move)
-
-
-@njit
-def _log_ratio(gradient_new, z, move, state):  # type: ignore[no-untyped-def]
-    """Return log q(θ|θ′) − log q(θ′|θ)."""
-    scale = np.exp(state.log_scale[0])
-    drift_back = 0.5 * scale**2 * transposed_product(state.factor, gradient_new)
-    z_back = (move + drift_back) / scale  # up to its sign, the noise that leads back with the same rows
-    return 0.5 * (np.dot(z, z) - np.dot(z_back, z_back))
