@@ -10,7 +10,7 @@ import numpy as np
 from pymc_austerity.argument_kinds import is_number
 from pymc_austerity.compile.cache import njit_on_disk
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.proposals.proposal import Move, Proposal, Propose, Target, adapt_nothing, without_data
+from pymc_austerity.proposals.proposal import Move, Proposal, Propose, Target, adapt_nothing
 from pymc_austerity.proxy import SurrogateState, towards_target
 from pymc_austerity.user_input import takes_fields
 
@@ -83,22 +83,19 @@ class CrankNicolson(Proposal):
 
 
 @njit
-def _normal_move(rng: np.random.Generator, theta: np.ndarray, state: SurrogateState) -> tuple[np.ndarray, float]:
+def propose_normal(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
     """θ′ = θ̂ + ρ(θ − θ̂) + √(1 − ρ²)·L z, reversible for N(θ̂, LLᵀ)."""
     fresh = np.exp(state.log_scale[0])
     x = np.dot(state.whiten, theta - state.centre)
     moved = np.sqrt(max(0.0, 1 - fresh * fresh)) * x + fresh * rng.standard_normal(theta.size)
-    return state.centre + np.dot(state.factor, moved), 0.5 * (np.dot(moved, moved) - np.dot(x, x))
-
-
-propose_normal = without_data(_normal_move)
+    return state.centre + np.dot(state.factor, moved), 0.5 * (np.dot(moved, moved) - np.dot(x, x)), 0
 
 
 def build_student(nu: float) -> Propose:
     """Compile the move that is reversible for the multivariate Student t with `nu` degrees of freedom."""
 
     @njit
-    def student_move(rng, theta, state):  # type: ignore[no-untyped-def]
+    def propose(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
         fresh = np.exp(state.log_scale[0])
         x = np.dot(state.whiten, theta - state.centre)
         d, squares = x.size, np.dot(x, x)
@@ -106,9 +103,9 @@ def build_student(nu: float) -> Propose:
         w = 0.5 * (nu + squares) / rng.standard_gamma(0.5 * (nu + d))
         moved = np.sqrt(max(0.0, 1 - fresh * fresh)) * x + fresh * np.sqrt(w) * rng.standard_normal(d)
         log_ratio = 0.5 * (nu + d) * (np.log1p(np.dot(moved, moved) / nu) - np.log1p(squares / nu))
-        return state.centre + np.dot(state.factor, moved), log_ratio
+        return state.centre + np.dot(state.factor, moved), log_ratio, 0
 
-    return without_data(student_move)
+    return propose
 
 
 @njit_on_disk()

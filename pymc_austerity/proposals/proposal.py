@@ -13,28 +13,12 @@ from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.proxy import Prepared, SelectedCoefficients, Surrogate
 
-#: ``move(rng, theta, state)``: θ′ and log q(θ|θ′) − log q(θ′|θ) of a proposal that reads no data.
-BlindMove = Callable[..., tuple[np.ndarray, float]]
 #: ``adapt(state, theta, accepted)`` changes the state in place after a decision that led to θ.
 Adapt = Callable[..., None]
 #: ``propose(rng, theta, state, surroundings)``: θ′, log q(θ|θ′) − log q(θ′|θ), and how many rows were read: the one
 #: compiled signature of all proposals.  For one that reads rows the ratio is that for the rows which were read: given
 #: them, the move back must be possible with these same rows.
 Propose = Callable[..., tuple[np.ndarray, float, int]]
-
-
-def without_data(move: BlindMove) -> Propose:
-    """Compile the proposal that makes such a move.
-
-    The data among the surroundings are of other types in other models; the move is compiled once for all of them.
-    """
-
-    @njit
-    def propose(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
-        theta_new, log_q_ratio = move(rng, theta, state)
-        return theta_new, log_q_ratio, 0
-
-    return propose
 
 
 @njit

@@ -12,7 +12,7 @@ from pymc_austerity.argument_kinds import is_number
 from pymc_austerity.compile.cache import njit_on_disk
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.proposals.adaptation import adapt_moments, proposal_factor
-from pymc_austerity.proposals.proposal import Move, Proposal, Target, without_data
+from pymc_austerity.proposals.proposal import Move, Proposal, Target
 from pymc_austerity.proxy import towards_target
 from pymc_austerity.user_input import takes_fields
 
@@ -48,16 +48,16 @@ def _whole_steps(step: np.ndarray, sd: np.ndarray, discrete: np.ndarray) -> None
 
 
 @njit
-def _walk_independently(rng: np.random.Generator, theta: np.ndarray, state: WalkState) -> tuple[np.ndarray, float]:
+def propose_independent(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
     """Random walk with independent increments."""
     sd = np.exp(state.log_scale[0]) * state.factor
     step = sd * rng.standard_normal(theta.size)
     _whole_steps(step, sd, state.discrete)
-    return theta + step, 0.0
+    return theta + step, 0.0, 0
 
 
 @njit
-def _walk_correlated(rng: np.random.Generator, theta: np.ndarray, state: WalkState) -> tuple[np.ndarray, float]:
+def propose_correlated(rng, theta, state, surroundings):  # type: ignore[no-untyped-def]
     """Random walk with increments L z."""
     scale = np.exp(state.log_scale[0])
     z = rng.standard_normal(theta.size)
@@ -68,10 +68,7 @@ def _walk_correlated(rng: np.random.Generator, theta: np.ndarray, state: WalkSta
             step[i] += scale * state.factor[i, j] * z[j]
             sd[i] += (scale * state.factor[i, j]) ** 2
     _whole_steps(step, np.sqrt(sd), state.discrete)
-    return theta + step, 0.0
-
-
-propose_independent, propose_correlated = without_data(_walk_independently), without_data(_walk_correlated)
+    return theta + step, 0.0, 0
 
 
 @njit_on_disk()
