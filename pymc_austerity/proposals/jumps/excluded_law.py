@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from numba import types
-from pytensor.graph.traversal import explicit_graph_inputs
 
 from pymc_austerity.compile.addresses import arrays_at, tuple_of
 from pymc_austerity.compile.by_address import Reached, build_call, reach
-from pymc_austerity.compile.graph_compiler import BY_NUMPY, compile_part
+from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import VECTOR, Block, RowLikelihood
 from pymc_austerity.likelihood.linked_functions import WITHOUT_ROWS
@@ -28,23 +27,11 @@ LinkedExcludedLaw = Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
 def compile_law(law: Law, likelihood: RowLikelihood, beta: Block, compile_kwargs: dict[str, Any]) -> ExcludedLaw:
-    """Compile the prior of the coefficients as a model has it."""
+    """Compile a law of the coefficients, as a model has it."""
     graphs = [pt.broadcast_to(g, beta.shape).ravel().astype("float64") for g in law[1:]]
     inputs = [likelihood.theta, likelihood.others, *likelihood.fixed]
-    if not set(explicit_graph_inputs(graphs)).intersection(inputs):
-        return constant_law(*(np.array(g.eval(mode=BY_NUMPY)) for g in graphs))
     compiled: ExcludedLaw = compile_part(inputs, graphs, **compile_kwargs)
     return compiled
-
-
-def constant_law(loc: np.ndarray, scale: np.ndarray, df: np.ndarray) -> ExcludedLaw:
-    """Compile a law that depends on nothing."""
-
-    @njit
-    def constant(theta, others, *fixed):  # type: ignore[no-untyped-def]
-        return loc, scale, df
-
-    return constant
 
 
 def reach_law(law: ExcludedLaw, likelihood: RowLikelihood) -> Reached:

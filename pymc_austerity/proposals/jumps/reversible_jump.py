@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import pytensor.tensor as pt
 from numpy.typing import ArrayLike
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.argument_kinds import is_whole
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.likelihood import Block, RowLikelihood
-from pymc_austerity.likelihood.prior_laws import NORMAL
-from pymc_austerity.proposals.jumps.excluded_law import ExcludedLaw, compile_law, constant_law, reach_law
+from pymc_austerity.likelihood.prior_laws import NORMAL, Law
+from pymc_austerity.proposals.jumps.excluded_law import ExcludedLaw, compile_law, reach_law
 from pymc_austerity.proposals.jumps.jump_moves import JumpState, Layout, adapt_updates, build_jump
 from pymc_austerity.proposals.jumps.sub_models import SubModels, SurrogateJumpState
 from pymc_austerity.proposals.jumps.surrogate_jump import build_surrogate_jump
@@ -235,15 +236,16 @@ class ReversibleJump(Proposal):
         self, likelihood: RowLikelihood, beta: Block, compile_kwargs: dict[str, Any]
     ) -> tuple[int, ExcludedLaw]:
         if self.excluded is not None:
-            scale = _entries(self.excluded, "excluded", beta)
-            return NORMAL, constant_law(np.zeros(scale.size), scale, np.ones(scale.size))
-        if beta.name not in likelihood.laws:
+            scale = _entries(self.excluded, "excluded", beta).reshape(beta.shape)
+            law = Law(NORMAL, pt.zeros(()), pt.constant(scale), pt.ones(()))
+        elif beta.name in likelihood.laws:
+            law = likelihood.laws[beta.name]
+        else:
             raise ValueError(
                 f"The prior of {beta.name!r} is not normal, Laplace, Student or Cauchy, so that ReversibleJump cannot "
                 "draw excluded coefficients from it. Give the standard deviation of a normal law that is close to the "
                 "prior of an excluded coefficient as excluded=."
             )
-        law = likelihood.laws[beta.name]
         return law.family, compile_law(law, likelihood, beta, compile_kwargs)
 
 
