@@ -118,9 +118,8 @@ def decide_outside_bound(
     """Compare the mean of l_i with ψ = (log u − offset) / scale, once the inequality separates them."""
     distance = moments.mean - (noise - offset) / scale
     # Step 19 of the paper's Figure 3 leaves the loop at b > n, which b = min(n, ⌈γt⌉) never is: it means t = n.
-    if moments.n == moments.n_total:
-        return ACCEPT if distance > 0 else REJECT
-    if abs(distance) >= looks.per_sd[look] * moments.sd + looks.per_bound[look] * moments.bound:
+    bound = looks.per_sd[look] * moments.sd + looks.per_bound[look] * moments.bound
+    if moments.n == moments.n_total or abs(distance) >= bound:
         return ACCEPT if distance > 0 else REJECT
     return UNDECIDED
 

@@ -69,12 +69,8 @@ class SequentialT(AcceptanceTest):
         """Return the test that was designed when tuning ended, where one was."""
         if not {"epsilon", "batch_size", "alpha"} <= set(settings):
             return self
-        return replace(
-            self,
-            epsilon=float(settings["epsilon"]),
-            batch_size=int(settings["batch_size"]),
-            alpha=float(settings["alpha"]),
-        )
+        epsilon, alpha = float(settings["epsilon"]), float(settings["alpha"])
+        return replace(self, epsilon=epsilon, batch_size=int(settings["batch_size"]), alpha=alpha)
 
     def remedy(self) -> str:
         """Return a smaller epsilon to use."""

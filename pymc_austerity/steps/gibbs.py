@@ -161,12 +161,8 @@ class ApproxGibbs(CheckedStep):
     def __repr__(self) -> str:
         """Say what the step is, how it errs and what it reads."""
         n_rows, batch = self._likelihood.n_rows, self.test.batch_size
-        return describe_step(
-            "ApproxGibbs",
-            self.vars,
-            self.test.error,
-            f"{n_rows:,} factors, {batch:,} or more at each look at a variable",
-        )
+        rows = f"{n_rows:,} factors, {batch:,} or more at each look at a variable"
+        return describe_step("ApproxGibbs", self.vars, self.test.error, rows)
 
     def start_chain(self, rng: np.random.Generator) -> None:
         """Forget the previous chain."""
