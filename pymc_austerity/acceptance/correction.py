@@ -20,14 +20,10 @@ _SUM_WEIGHT = 1e3
 
 @lru_cache(maxsize=8)
 def correction(sigma: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return C_σ for σ between 0 and π/√3, by non-negative least squares on the distribution function.
+    """Return C_σ for σ between 0 and π/√3: a few dozen increasing values, and the probability of each or a smaller one.
 
-    It is discrete and symmetric about zero: increasing values, and the probability of each or a smaller one, both of
-    shape (A,).  It takes .06 s of processor time at σ = 1 and 1.5 s at σ = .3, once in a process.
-
-    The paper solves a ridge regression on a grid of 8,001 points and clips what is negative.  Asking for
-    non-negative weights from the start leaves no clipping error, and the penalty is then not needed: the
-    solution is a few dozen atoms.
+    The paper solves a ridge regression and clips what is negative; weights that are not negative from the start leave
+    no such error, and need no penalty.
     """
     x = np.arange(0.0, _REACH, _SPACING * sigma)
     y = np.arange(0.0, _REACH + _MARGIN, _SPACING * sigma)

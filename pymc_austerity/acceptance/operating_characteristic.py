@@ -41,11 +41,7 @@ class LooksOfDesign(NamedTuple):
 
 
 def looks_of_design(test: SequentialT, n_rows: int) -> LooksOfDesign:
-    """Return the looks that a test takes at `n_rows` rows, its quantiles of t replaced by those of a normal variable.
-
-    The test compares with quantiles of t because it estimates a standard deviation; where that is known, the same
-    error at a look goes with the normal quantile.
-    """
+    """Return the looks of a test at `n_rows` rows, with normal quantiles: the standard deviation is taken as known."""
     n = test.looks(n_rows).sizes[:-1]
     share = n / n_rows
     bounds = test.normal_bounds(n, n_rows)
@@ -55,9 +51,7 @@ def looks_of_design(test: SequentialT, n_rows: int) -> LooksOfDesign:
     return LooksOfDesign(information[reachable], bounds[reachable], np.append(share[reachable], last))
 
 
-@lru_cache(maxsize=256)
-def _legendre(n: int) -> tuple[np.ndarray, np.ndarray]:
-    return np.polynomial.legendre.leggauss(n)
+_legendre = lru_cache(maxsize=256)(np.polynomial.legendre.leggauss)
 
 
 def _nodes(bound: float, sd: float) -> tuple[np.ndarray, np.ndarray]:

@@ -29,11 +29,8 @@ def adapt_moments(mean: np.ndarray, cov: np.ndarray, theta: np.ndarray, t: int) 
 def proposal_factor(cov: np.ndarray, isotropic: np.ndarray, t: int) -> np.ndarray:
     """Return the Cholesky factor of the proposal covariance (2.38²/D)·Σ (Haario, Saksman and Tamminen 2001).
 
-    Σ is the running covariance shrunk towards the isotropic walk that worked before.  Without that a direction
-    that the chain has not yet moved in would hardly be proposed again, and so never be learnt.
-
-    `cov`, shape (D, D): covariance of the chain so far; `isotropic`, shape (D,): standard deviations of the increments
-    of the walk with independent increments; `t`: draws that `cov` rests on.
+    Σ is the covariance of the `t` draws so far, shrunk towards the standard deviations of the walk that worked before:
+    a direction that the chain has not yet moved in would hardly be proposed otherwise, and so never be learnt.
     """
     d = isotropic.size
     keep = t / (t + _SHRINKAGE * d)

@@ -1,7 +1,4 @@
-"""PyMC's contract: arguments, draws, statistics, progress, warnings.
-
-May import every room but `paths`.
-"""
+"""PyMC's contract: arguments, draws, statistics, progress, warnings."""
 
 from pymc_austerity.steps.approx_mh import ApproxMH
 from pymc_austerity.steps.baselines import SGLD, ExactMH, MinibatchMH

@@ -69,11 +69,7 @@ class GroupPlan:
         initial_point: PointType | None,
         name: str,
     ) -> ModelWithGroups | None:
-        """Return the model as its groups are moved; None, and the reason in the log, where one decision is made.
-
-        Raises GroupsNotFoundError where they are required, and ProductOfEffectsError where effects of two factors
-        multiply each other.
-        """
+        """Return the model as its groups are moved; None, and the reason in the log, where one decision is made."""
         least = 0 if self.required else LEAST_GROUPS
         try:
             found = _read(model, data, least, observed, initial_point)

@@ -23,11 +23,7 @@ _TRIED = 50
 
 
 def open_table(blocks: Blocks, model: Model, example: ModelData, progressbar: bool) -> BlockTable:
-    """Return the rows that take the place of those in the model.
-
-    Raises TypeError for `blocks` that are none, and ValueError for a model whose rows cannot be replaced, or read
-    variables that other steps move.
-    """
+    """Return the rows that take the place of those in the model; refuse a model whose rows cannot be replaced."""
     if not isinstance(blocks, Blocks):
         raise TypeError(f"data= must be pymc_austerity.Blocks(...), and is {shown(blocks)}.")
     of_others = sorted({b.name for b in example.likelihood.other_blocks} & example.likelihood.read)
