@@ -18,7 +18,7 @@ from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.distributions.shape_utils import change_dist_size
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.traversal import ancestors
+from pytensor.graph.traversal import toposort
 from pytensor.scan.op import Scan
 from pytensor.tensor.basic import Alloc, AllocEmpty, Choose
 from pytensor.tensor.random.op import RandomVariable
@@ -28,8 +28,7 @@ from pytensor.tensor.type import TensorType
 from pytensor.typed_list.basic import MakeList
 
 from pymc_austerity.compat import DEFERRED_SYMBOLIC_OPS, IfElse, inner_graph
-from pymc_austerity.compile.graph_compiler import AS_WRITTEN
-from pymc_austerity.likelihood.model_graph import ASSIGNS, is_array_leaf, plain_draw, row_axis_in
+from pymc_austerity.likelihood.model_graph import ASSIGNS, is_array_leaf, plain_draw, row_axis_in, value_of_constants
 from pymc_austerity.likelihood.row_leaves import assign_by_mask
 from pymc_austerity.likelihood.row_numbers import RowNumbering
 from pymc_austerity.likelihood.scans import scan_of_batch
@@ -65,21 +64,11 @@ class BatchRebuild:
 
     def __call__(self, var: Variable) -> Variable:
         """Return `var` as a function of the batch."""
-        pending = [var]
-        while pending:
-            current = pending[-1]
-            if current in self._memo:
-                pending.pop()
-                continue
-            if current.owner is None:
-                self._memo[current] = current
-                continue
-            missing = [i for i in current.owner.inputs if i not in self._memo]
-            if missing:
-                pending.extend(missing)
-                continue
-            self._rebuild_node(current.owner)
-        return self._memo[var]
+        for node in toposort([var], blockers=self._memo):
+            for root in (i for i in node.inputs if i.owner is None):
+                self._memo.setdefault(root, root)
+            self._rebuild_node(node)
+        return self._memo.get(var, var)
 
     def define(self, var: Variable, replacement: Variable) -> None:
         """Record what takes the place of `var` in graphs rebuilt later."""
@@ -123,7 +112,7 @@ class BatchRebuild:
                 inputs[0], [None if s is self._n_batch else s for s in inputs[1:]]
             )
         elif isinstance(node.op, RandomVariable):
-            inputs[1] = self._patch_size(inputs[1])
+            inputs[1] = self._patch_shape(inputs[1])
             self._memo.update(zip(node.outputs, node.op.make_node(*inputs).outputs, strict=True))
         elif isinstance(node.op, SymbolicRandomVariable):
             rv = node.default_output()
@@ -186,12 +175,16 @@ class BatchRebuild:
         return picked
 
     def _patch_shape(self, shape: Variable) -> Variable:
-        """Replace the constant number of rows by the length of the batch in a shape input."""
-        if isinstance(shape.type, TensorType) and shape.type.ndim == 0:
-            return self._patch_length(shape)
-        if not isinstance(shape, Constant) or not isinstance(shape.type, TensorType):
+        """Replace the constant number of rows by the length of the batch in a length or a shape."""
+        if not isinstance(shape.type, TensorType):
             return shape
-        return self._patch_size(shape)
+        if shape.type.ndim == 0:
+            return self._n_batch if value_of_constants(shape) == self._n_rows else shape
+        lengths = shape.data.tolist() if isinstance(shape, Constant) else []
+        rows = row_axis_in(lengths, self._n_rows)
+        if rows is None:
+            return shape
+        return pt.stack([self._n_batch if i == rows else pt.constant(n, dtype="int64") for i, n in enumerate(lengths)])
 
     def _patch_new_shape(self, shape: Variable, known: Sequence[int | None]) -> Variable:
         """Leave the length that depends on the number of rows to be worked out from the others."""
@@ -202,24 +195,6 @@ class BatchRebuild:
         if place is None:
             place = next((i for i, n in enumerate(lengths) if n % self._n_rows == 0), None)
         return shape if place is None else pt.constant([-1 if i == place else n for i, n in enumerate(lengths)])
-
-    def _patch_length(self, length: Variable) -> Variable:
-        leaves = [v for v in ancestors([length]) if v.owner is None]
-        if not all(isinstance(v, Constant) for v in leaves):
-            return length
-        known = length.eval(mode=AS_WRITTEN)
-        return self._n_batch if known == self._n_rows else length
-
-    def _patch_size(self, size: Variable) -> Variable:
-        if isinstance(size, Constant) and isinstance(size.type, TensorType):
-            value = np.asarray(size.data)
-            rows = row_axis_in(value.tolist(), self._n_rows) if value.ndim else None
-            if rows is not None:
-                lengths = [
-                    self._n_batch if i == rows else pt.constant(int(v), dtype="int64") for i, v in enumerate(value)
-                ]
-                return pt.stack(lengths)
-        return size
 
 
 #: So many arrays are written as one switch within another at most.

@@ -168,7 +168,7 @@ class _Rebuild(BatchRebuild):
             self._remake(node, [self._patch_shape(self._memo[i]) for i in node.inputs])
         elif isinstance(node.op, RandomVariable):
             inputs = [self._memo[i] for i in node.inputs]
-            inputs[1] = self._patch_size(inputs[1])
+            inputs[1] = self._patch_shape(inputs[1])
             self._remake(node, inputs)
         elif isinstance(node.op, ModelVar):
             inputs = [self._memo[i] for i in node.inputs]
