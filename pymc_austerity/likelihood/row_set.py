@@ -130,7 +130,7 @@ def _summed(
     found = find_row_leaves(read, terms.n_rows, model.free_RVs, computed=computed)
     refuse_types(found.values())
     products = find_sparse_products(read, terms.n_rows)
-    found |= {leaf.source: leaf for product in products for leaf in product.leaves}
+    found |= {leaf.source: leaf for _, leaves in products.values() for leaf in leaves}
     data = [leaf for leaf in found.values() if not leaf.marks_rows and not leaf.numbers_rows]
     if not data:
         raise UnsupportedModelError(
@@ -143,8 +143,8 @@ def _summed(
     counted_by = {dims[t.axis] for t in terms.terms if (dims := model.named_vars_to_dims.get(t.name))}
     others |= {model.dim_lengths[name]: batches.length for name in counted_by if name is not None}
     rebuild = batches.rebuild(found, others)
-    for product in products:
-        product.define_in(rebuild)
+    for var, (product, leaves) in products.items():
+        rebuild.define(var, product.of_batch(leaves, rebuild))
     for rv in model.observed_RVs:  # where one observed variable is the mean of another
         rebuild.define(rv, rebuild(model.rvs_to_values[rv]))
     rows = []

@@ -7,8 +7,7 @@ gathered, differentiated and weighed as dense ones are.  A matrix that holds the
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +22,6 @@ from scipy import sparse
 
 from pymc_austerity.likelihood.axis import NotRowWiseError
 from pymc_austerity.likelihood.model_graph import value_of_constants
-from pymc_austerity.likelihood.rebuild import BatchRebuild
 from pymc_austerity.likelihood.row_leaves import RowLeaf
 
 _log = logging.getLogger("pymc_austerity")
@@ -34,36 +32,48 @@ _DENSE = 0.5
 _WASTEFUL = 4.0
 
 
-@dataclass(frozen=True, eq=False)
-class SparseProduct:
-    """A product Xβ of the model, or βᵀXᵀ, and what takes the place of X."""
+class SparseProduct(NamedTuple):
+    """A product Xβ of the model, or βᵀXᵀ."""
 
-    output: Variable  # the product as it stands in the model
+    matrix: Variable  # X, or Xᵀ
     factor: Variable  # β, a vector or a matrix
     turned: bool  # whether the matrix is the second factor, and the rows are on the last axis of the product
-    #: Values and columns of the entries of a row; the row itself where dense rows are smaller.
-    leaves: tuple[RowLeaf, ...]
 
-    def define_in(self, rebuild: BatchRebuild) -> None:
-        """Put the product with a batch of rows in the place of this one in graphs that are rebuilt."""
+    def rows_first(self) -> Any:
+        """Return the matrix with the axis first that the product keeps, or None where it is not of constants alone."""
+        matrix = value_of_constants(self.matrix)
+        return matrix.T if self.turned and matrix is not None else matrix
+
+    def shared(self) -> Variable | None:
+        """Return the sparse matrix that ``set_value`` may replace, which this one is or is computed from."""
+        shared = (v for v in ancestors([self.matrix]) if isinstance(v, SharedVariable))
+        return next((v for v in shared if isinstance(v.type, SparseTensorType)), None)
+
+    def of_batch(self, leaves: Sequence[RowLeaf], rebuild: Callable[[Variable], Variable]) -> Variable:
+        """Return the product with a batch of the rows that `leaves` hold."""
         factor = rebuild(self.factor).T if self.turned else rebuild(self.factor)
-        values, *columns = (leaf.batch for leaf in self.leaves)
+        values, *columns = (leaf.batch for leaf in leaves)
         if not columns:
             product = pt.dot(values, factor)
         else:
             if factor.type.ndim == 2:
                 values = values[:, :, None]
             product = (values * factor[columns[0]]).sum(axis=1)
-        rebuild.define(self.output, product.T if self.turned else product)
+        return product.T if self.turned else product
 
 
-def find_sparse_products(terms: Mapping[str, Sequence[Variable]], n_rows: int) -> list[SparseProduct]:
-    """Find the products of a sparse matrix of `n_rows` rows that the row-wise terms read, as `find_row_leaves`."""
-    found: list[SparseProduct] = []
+def find_sparse_products(
+    terms: Mapping[str, Sequence[Variable]], n_rows: int
+) -> dict[Variable, tuple[SparseProduct, tuple[RowLeaf, ...]]]:
+    """Find the products of a sparse matrix of `n_rows` rows that the row-wise terms read, as `find_row_leaves`.
+
+    The leaves of each are values and columns of the entries of a row; the row itself where dense rows are smaller.
+    """
+    found: dict[Variable, tuple[SparseProduct, tuple[RowLeaf, ...]]] = {}
     leaves: list[tuple[Any, tuple[RowLeaf, ...]]] = []
     for name, variables in terms.items():
         for var in variables:
-            if any(var is known.output for known in found) or (product := sparse_product(var.owner)) is None:
+            if var in found or (product := sparse_product(var.owner)) is None:
                 continue
             if (shared := product.shared()) is not None:
                 raise NotRowWiseError(
@@ -78,37 +88,19 @@ def find_sparse_products(terms: Mapping[str, Sequence[Variable]], n_rows: int) -
             if of_matrix is None:
                 of_matrix = tuple(_leaves(matrix, name, len(leaves)))
                 leaves.append((matrix, of_matrix))
-            found.append(SparseProduct(var, product.factor, product.turned, of_matrix))
+            found[var] = product, of_matrix
     return found
 
 
-class _Factors(NamedTuple):
-    """A sparse matrix and what it is multiplied by."""
-
-    matrix: Variable
-    factor: Variable
-    turned: bool  # whether the matrix is the second
-
-    def rows_first(self) -> Any:
-        """Return the matrix with the axis first that the product keeps, or None where it is not of constants alone."""
-        matrix = value_of_constants(self.matrix)
-        return matrix.T if self.turned and matrix is not None else matrix
-
-    def shared(self) -> Variable | None:
-        """Return the sparse matrix that ``set_value`` may replace, which this one is or is computed from."""
-        shared = (v for v in ancestors([self.matrix]) if isinstance(v, SharedVariable))
-        return next((v for v in shared if isinstance(v.type, SparseTensorType)), None)
-
-
-def sparse_product(node: Apply | None) -> _Factors | None:
+def sparse_product(node: Apply | None) -> SparseProduct | None:
     """Return the factors of a product of a sparse matrix and a dense vector or matrix, None for anything else."""
     if node is None or not isinstance(node.op, Dot | StructuredDot):
         return None
     first, second = node.inputs
     if isinstance(first.type, SparseTensorType) and isinstance(second.type, DenseTensorType):
-        return _Factors(first, second, False)
+        return SparseProduct(first, second, False)
     if isinstance(first.type, DenseTensorType) and isinstance(second.type, SparseTensorType):
-        return _Factors(second, first, True)
+        return SparseProduct(second, first, True)
     return None
 
 
