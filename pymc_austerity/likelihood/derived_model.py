@@ -50,8 +50,8 @@ class Joined(NamedTuple):
 def derived_model(
     model: Model,
     in_new_terms: Callable[[Variable], Variable],
-    flat: Mapping[Variable, Variable],
-    priors: Mapping[str, Variable],
+    flat: Mapping[Variable, Variable] = MappingProxyType({}),
+    priors: Mapping[str, Variable] = MappingProxyType({}),
     joined: Mapping[Variable, Joined] = MappingProxyType({}),
     dropped: Container[Variable] = (),
 ) -> tuple[Model, Callable[[Variable], Variable]]:
@@ -122,8 +122,13 @@ def replacing(model: Model, parts: Mapping[Variable, Variable]) -> Callable[[Var
     return lambda term: replace_parts(term, {rv: rv for rv in model.basic_RVs if rv is not term} | dict(parts))
 
 
-def numbered_model(model: Model, observed: str | Sequence[str] | None) -> Model | None:
-    """Return the model with ``u[row]`` where its rows read u, for each u with an entry for every row, or None."""
+def with_replaced(model: Model, parts: Mapping[Variable, Variable]) -> Model:
+    """Return the model with parts of its terms replaced, itself where there are none."""
+    return derived_model(model, replacing(model, parts))[0] if parts else model
+
+
+def numbered_model(model: Model, observed: str | Sequence[str] | None) -> Model:
+    """Return the model with ``u[row]`` where its rows read u, for each u with an entry for every row."""
     longest = candidate_terms(model, observed, model.initial_point(), several=False).sets[0]
     row = pytensor.shared(np.arange(longest.n_rows), name="row", shape=(longest.n_rows,))
     terms = [term.variable for term in longest.terms]
@@ -138,10 +143,8 @@ def numbered_model(model: Model, observed: str | Sequence[str] | None) -> Model 
     for rv, shape in lengths.items():
         if (axis := row_axis_in(shape, longest.n_rows)) is not None and rv.type.dtype.startswith("float"):
             by_number[rv] = rv[(*(slice(None),) * axis, row)]
-    if not by_number:
-        return None
     numbered = replacing(model, by_number)
-    return derived_model(model, lambda term: numbered(term) if term in terms else term, {}, {})[0]
+    return derived_model(model, lambda term: numbered(term) if term in terms else term)[0] if by_number else model
 
 
 def _axis_numbered(node: Apply, n_rows: int) -> int | None:
@@ -154,10 +157,8 @@ def _axis_numbered(node: Apply, n_rows: int) -> int | None:
     return len(before) if whole and np.array_equal(numbers, np.arange(n_rows)) else None
 
 
-def with_rows_taken(
-    model: Model, observed: str | Sequence[str] | None, point: Mapping[str, np.ndarray]
-) -> Model | None:
-    """Return the model with ``f(x)[rows]`` as ``f(x[rows])``; None where it takes no rows by constant numbers or marks.
+def with_rows_taken(model: Model, observed: str | Sequence[str] | None, point: Mapping[str, np.ndarray]) -> Model:
+    """Return the model with ``f(x)[rows]`` as ``f(x[rows])``, where it takes rows by constant numbers or marks.
 
     A survival model computes the scale of all patients, and reads ``scale[event]`` where the event was observed and
     ``scale[~event]`` where it was censored: a batch of either then has the data of its own rows alone.  What rows are
@@ -170,13 +171,13 @@ def with_rows_taken(
     try:
         sets = candidate_terms(model, observed, point, several=True).sets if taken else ()
     except UnsupportedModelError:  # as is said where the model is read
-        return None
+        return model
     lengths = {own.n_rows for own in sets}
     for node, rows in taken:
         computed = _computed_from(node.inputs[0], rows, model.free_RVs) if len(rows) in lengths else None
         if computed is not None:
             found[node.outputs[0]] = computed
-    return derived_model(model, replacing(model, found), {}, {})[0] if found else None
+    return with_replaced(model, found)
 
 
 def _rows_taken(node: Apply) -> np.ndarray | None:

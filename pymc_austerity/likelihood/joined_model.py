@@ -118,7 +118,7 @@ class _Joining:
         named = {
             rv: Joined(joined, _name_of(stacks.of[joined]), self._values.get(joined)) for rv, joined in first_of.items()
         }
-        new, _ = derived_model(self.model, in_new_terms, {}, {}, joined=named, dropped=dropped)
+        new, _ = derived_model(self.model, in_new_terms, joined=named, dropped=dropped)
         values = {rv.name: value.name for rv, value in new.rvs_to_values.items()}
         free = (of for of in stacks.of.values() if of[0] in self.model.free_RVs)
         parts = {values[_name_of(of)]: tuple(self.model.rvs_to_values[rv].name for rv in of) for of in free}

@@ -32,13 +32,6 @@ _log = logging.getLogger("pymc_austerity")
 _MANY = 12
 
 
-class LongTables(NamedTuple):
-    """A model in which each entry of a table is a row."""
-
-    model: Model
-    written: frozenset[Variable]  # the data containers whose values are written into it
-
-
 class _Table(NamedTuple):
     """A table that is observed, and the data of its model by their values."""
 
@@ -48,17 +41,17 @@ class _Table(NamedTuple):
     of_columns: list[str]  # names of what has an entry for each column, or for each of several further axes
 
 
-def with_long_tables(model: Model) -> LongTables | None:
-    """Return the model with ``table.ravel()`` in place of each table with effects; None where there are none."""
+def with_long_tables(model: Model) -> tuple[Model, frozenset[Variable]]:
+    """Return the model with ``table.ravel()`` for tables with effects, and the containers that are written into it."""
     if all(outcome.type.ndim < 2 for outcome in model.observed_RVs):
-        return None
+        return model, frozenset()
     shapes = shapes_of_free(model)
     tables = [table for outcome in model.observed_RVs if (table := _table(model, outcome, shapes)) is not None]
     if not tables:
-        return None
+        return model, frozenset()
     try:
         long = {table.outcome: _written_long(table, shapes) for table in tables}
-        made, _ = derived_model(model, lambda term: long[term].graph if term in long else term, {}, {}, joined=long)
+        made, _ = derived_model(model, lambda term: long[term].graph if term in long else term, joined=long)
         require_same_density(model, made)
     except Exception as error:  # whatever an op makes of one column, the model is read as it is
         _log.debug(f"Tables are read row by row ({type(error).__name__}: {error}).")
@@ -70,8 +63,8 @@ def with_long_tables(model: Model) -> LongTables | None:
                     "which may leave few effective draws. Write it long, observed=table.ravel() with u[i] and v[j] "
                     f"where i, j = np.indices({values.shape}).reshape(2, -1)."
                 )
-        return None
-    return LongTables(made, frozenset(leaf for table in tables for leaf in table.data))
+        return model, frozenset()
+    return made, frozenset(leaf for table in tables for leaf in table.data)
 
 
 def _table(model: Model, outcome: Variable, shapes: Shapes) -> _Table | None:

@@ -226,39 +226,42 @@ def _read(
     by_itself: NotRowWiseError | None = None
     all_of_it = join and observed is None and len(variables) == len(model.value_vars)
     joined = once("joined", (model,), lambda: joined_model(model)) if all_of_it else None
-    derived = None if joined is None else joined.model
+    derived, written = model, frozenset[Variable]()
     if joined is not None:
-        point, variables = joined.point(point), joined.model.value_vars
-    long = with_long_tables(derived or model) if number_rows else None
-    derived = derived if long is None else long.model
-    derived = (with_entries_taken(derived or model) if number_rows else None) or derived
-    derived = with_rows_taken(derived or model, observed, point) or derived
+        point, variables, derived = joined.point(point), joined.model.value_vars, joined.model
+    if number_rows:
+        derived, written = with_long_tables(derived)
+        derived = with_entries_taken(derived)
+    derived = with_rows_taken(derived, observed, point)
     read = partial(row_likelihood, variables=variables, observed=observed, initial_point=point, several=several)
+    numbered = partial(numbered_model, observed=observed)
+    refused: NotRowWiseError | None = None
+    otherwise: list[Callable[[Model], Model]]
     try:
-        found = read(derived or model)
+        found = read(derived)
         # The columns of a table of units and times with effects of units are rows, too, but each reads all effects.
-        if number_rows and found[2].along_another_axis:
-            with suppress(UnsupportedModelError):
-                if (other := numbered_model(derived or model, observed)) is not None:
-                    found, derived = read(other), other
+        otherwise = [numbered] if number_rows and found[2].along_another_axis else []
     except NotRowWiseError as error:
-        for write in (with_numbers_for_repeats, partial(numbered_model, observed=observed))[: 1 + number_rows]:
-            with suppress(UnsupportedModelError):  # outcomes of several lengths have no model with numbers of rows
-                if (other := write(derived or model)) is not None:
-                    found, derived = read(other), other
-                    by_itself = None if write is with_numbers_for_repeats else error
-                    break
-        else:
-            raise
+        refused = error
+        otherwise = [with_numbers_for_repeats, numbered] if number_rows else [with_numbers_for_repeats]
+    for write in otherwise:
+        with suppress(UnsupportedModelError):  # outcomes of several lengths have no model with numbers of rows
+            if (other := write(derived)) is not derived:
+                found, derived = read(other), other
+                by_itself = refused if write is numbered else None
+                break
+    else:
+        if refused is not None:
+            raise refused
     likelihood, source, terms = found
     if joined is not None:
         likelihood = replace(likelihood, blocks=joined.with_parts(likelihood.blocks))
-    check_indices = compile_index_check(derived or model, terms, point)
+    check_indices = compile_index_check(derived, terms, point)
     check_indices()
     arrays = arrays_of_model(model, [likelihood.log_prior, likelihood.row_log_likelihood])
     rows = Rows(source.row_arrays())
     data = ModelData(
-        derived,
+        None if derived is model else derived,
         by_itself,
         likelihood,
         terms,
@@ -271,7 +274,7 @@ def _read(
         source,
         arrays,
         check_indices,
-        frozenset() if long is None else long.written,
+        written,
     )
     warn_of_wrapped(source.leaves)
     data.require_finite_rows()

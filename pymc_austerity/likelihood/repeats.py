@@ -20,28 +20,13 @@ from pytensor.tensor.extra_ops import Repeat
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
-from pymc_austerity.likelihood.derived_model import derived_model, replacing
+from pymc_austerity.likelihood.derived_model import with_replaced
 from pymc_austerity.likelihood.model_graph import is_product, value_of_constants
 
 #: What puts the entries of its first input in other places, some of them more than once.
 _MOVES = (AdvancedSubtensor, Alloc, DimShuffle, Repeat, Reshape, SpecifyShape, ViewOp)
 
 Shapes = Mapping[Variable, tuple[int, ...]]
-
-
-def with_numbers_for_repeats(model: Model) -> Model | None:
-    """Return a model with ``u[g]`` for an array in which entries of u stand more than once, or None without such."""
-    written = numbers_for_repeats([*model.basic_RVs, *model.potentials], shapes_of_free(model))
-    return derived_model(model, replacing(model, written), {}, {})[0] if written else None
-
-
-def with_entries_taken(model: Model) -> Model | None:
-    """Return a model with ``u[g] + v[h]`` for entries that are taken of a table, or None without such."""
-    terms = [*model.observed_RVs, *model.potentials]
-    if not any(map(_takes_entries, toposort(terms))):  # before shapes are computed, which compiles where they are dims
-        return None
-    written = numbers_for_repeats(terms, shapes_of_free(model), _takes_entries)
-    return derived_model(model, replacing(model, written), {}, {})[0] if written else None
 
 
 def shapes_of_free(model: Model) -> dict[Variable, tuple[int, ...]]:
@@ -85,6 +70,19 @@ def numbers_for_repeats(
         if moves and (read := _by_numbers(out, free)) is not None and read.type.ndim:
             written[out] = read
     return written
+
+
+def with_numbers_for_repeats(model: Model, looked_for: Callable[[Apply], bool] = _repeats) -> Model:
+    """Return a model with ``u[g]`` for the arrays in which entries of u stand more than once."""
+    terms = [*model.basic_RVs, *model.potentials]
+    if not any(map(looked_for, toposort(terms))):  # before shapes are computed, which compiles where they are dims
+        return model
+    return with_replaced(model, numbers_for_repeats(terms, shapes_of_free(model), looked_for))
+
+
+def with_entries_taken(model: Model) -> Model:
+    """Return a model with ``u[g] + v[h]`` for the entries that are taken of a table."""
+    return with_numbers_for_repeats(model, _takes_entries)
 
 
 def entries_of(var: Variable, free: Shapes, shape: tuple[int, ...]) -> Variable | None:

@@ -140,7 +140,7 @@ def posterior_predictive(
         raise ValueError(
             f"{_CALLER}: the observed variables differ in length, {lengths}. Say in observed= which of them is meant."
         )
-    by_rows = with_rows_taken(model, observed, model.initial_point()) or model
+    by_rows = with_rows_taken(model, observed, model.initial_point())
     subset = subset_model(by_rows, None if observed is None else lengths[observed])
     names = [observed] if observed else [name for name, length in lengths.items() if length == subset.n_rows]
     given = None if new is None else NewRows(new, model, subset, names)

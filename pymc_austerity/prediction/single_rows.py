@@ -65,7 +65,7 @@ def sampled_without(
     if not len(large):
         return evaluated
     n_rows = len(left_out.run.table)
-    by_rows = with_rows_taken(model, None, model.initial_point()) or model
+    by_rows = with_rows_taken(model, None, model.initial_point())
     subset, elpd, k = subset_model(by_rows, n_rows), evaluated.elpd.copy(), evaluated.pareto_k.copy()
     with setup_progress(progressbar) as progress:
         task = progress.add_task("Sampling without", total=len(large), what=f"each of {len(large):,} {left_out.unit}s")
