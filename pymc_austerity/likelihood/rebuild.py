@@ -1,9 +1,8 @@
 """Rebuild a model's log-likelihood so that it takes a batch of rows in place of the whole data.
 
-A PyMC graph has the number of rows baked in: in static shapes, in the ``size`` of random variables,
-in ``Alloc`` nodes.  The rebuild therefore starts one level above the log-probability, at the random
-variables: every data array with an axis as long as there are rows becomes a symbolic batch, every node below
-it is made again, and only then is the log-probability derived.
+A PyMC graph has the number of rows baked in: in static shapes, in the ``size`` of random variables, in ``Alloc`` nodes.
+The rebuild therefore starts at the random variables: every data array with an axis as long as there are rows becomes a
+symbolic batch, every node below it is made again, and only then is the log-probability derived.
 """
 
 from __future__ import annotations
@@ -163,14 +162,12 @@ class BatchRebuild:
         if (unfolded := self._numbering.unfolded(again)) is not None:
             table, *indices = unfolded
             own = [self._numbering.of_batch(i) for i in indices]
-            if any(numbers is not None for numbers in own):
-                return [table[tuple(i if n is None else n for i, n in zip(indices, own, strict=True))]]
-        indices = inputs[1:]
-        own = [self._numbering.of_batch(i) for i in indices]
-        final = [i if n is None else n for i, n in zip(indices, own, strict=True)]
-        if not (is_array_leaf(node.inputs[0]) and final == indices != node.inputs[1:]):
-            return node.clone_with_new_inputs([inputs[0], *final], strict=False).outputs
-        picked = node.clone_with_new_inputs([node.inputs[0], *final], strict=False).outputs
+            if own != indices:
+                return [table[tuple(own)]]
+        own = [self._numbering.of_batch(i) for i in inputs[1:]]
+        if not (is_array_leaf(node.inputs[0]) and own == inputs[1:] != node.inputs[1:]):
+            return node.clone_with_new_inputs([inputs[0], *own], strict=False).outputs
+        picked = node.clone_with_new_inputs([node.inputs[0], *own], strict=False).outputs
         self._memo.update(zip(picked, picked, strict=True))  # the array stays whole where this is made again
         return picked
 

@@ -70,14 +70,13 @@ class RowNumbering:
         in_containers = any(isinstance(leaf.source, SharedVariable) for leaf in leaves)
         return in_containers and not (of_rows or is_array_leaf(table))
 
-    def of_batch(self, index: Variable) -> Variable | None:
-        """Return the numbers that the rows of a batch have in it, in place of an index that numbers all rows."""
+    def of_batch(self, index: Variable) -> Variable:
+        """Return the numbers of the rows in a batch for an index that numbers all rows, and another as it is."""
         if not isinstance(index.type, TensorType) or not index.type.dtype.startswith(("int", "uint")):
-            return None
+            return index
         numbered = self._read(index)
-        shape = None if numbered is None else numbered.shape(self._n_rows)
-        if numbered is None or shape is None:
-            return None
+        if numbered is None or (shape := numbered.shape(self._n_rows)) is None:
+            return index
         if any(isinstance(v, SharedVariable) for v in ancestors([index, *(leaf.source for leaf in numbered.leaves)])):
             self._found.append(numbered)
         order = [0 if n == self._n_rows else "x" for n in shape]
