@@ -144,13 +144,14 @@ def is_shape_or_rng(node: Apply, k: int) -> bool:
 
 
 def _entries_taken(nodes: Sequence[Apply]) -> Variable | None:
-    """Return the entries that nodes take from one array along its first axis, or along the last."""
-    base = nodes[0].inputs[0]
-    index = [plain_indices(node) for node in nodes]
-    numbers = np.array([[-1 if isinstance(i, slice) else constant_of(i) for i in one] for one in index], dtype=object)
-    if any(n.inputs[0] is not base for n in nodes) or None in numbers or len(index[0]) > 1:
-        return None
-    return None if isinstance(index[0][0], slice) else base[numbers[:, 0].astype(np.int64)]
+    """Return the entries that nodes take from one array along its first axis; None where they do something else."""
+    base, numbers = nodes[0].inputs[0], []
+    for node in nodes:
+        index, *others = plain_indices(node)
+        if node.inputs[0] is not base or others or isinstance(index, slice) or (k := constant_of(index)) is None:
+            return None
+        numbers.append(k)
+    return base[np.array(numbers)]
 
 
 class JoinedRows:
