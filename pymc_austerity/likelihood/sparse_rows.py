@@ -1,9 +1,8 @@
 """Products of a sparse matrix of data and parameters, row by row, from the entries that are there.
 
 η = Xβ reads of row i the values v_ik and the columns j_ik of its entries: η_i = Σ_k v_ik β_{j_ik}.  Values and columns
-are two data arrays, with as many entries a row as the longest row has, and from there on like any others: they are
-gathered, differentiated and weighed as dense ones are.  A matrix that holds the rows on its second axis, as in
-``dot(beta, X.T)``, and one that the model transposes, scales or joins from constants, are read in the same way.
+are two data arrays like any others, with as many entries a row as the longest row has.  So are those of a matrix with
+the rows on its second axis, as in ``dot(beta, X.T)``, and of one that the model makes from constants.
 """
 
 import logging
@@ -123,9 +122,7 @@ def said_of_sparse(variables: Sequence[Variable]) -> str | None:
 
 def _is_same(a: Any, b: Any) -> bool:
     """Whether two tables hold the same: PyTensor copies a table that a model reads twice."""
-    if (a.shape, a.format, a.dtype, a.nnz) != (b.shape, b.format, b.dtype, b.nnz):
-        return False
-    return all(map(np.array_equal, (a.indptr, a.indices, a.data), (b.indptr, b.indices, b.data)))
+    return (a.shape, a.dtype) == (b.shape, b.dtype) and not (a != b).nnz
 
 
 def _leaves(matrix: sparse.csr_array | sparse.csc_array, name: str, number: int) -> Iterator[RowLeaf]:
