@@ -71,11 +71,9 @@ def reach_graph(
 ) -> Reached:
     """Compile a model's graph for arguments of these types, and find it.
 
-    `graph`, from `compile_part`, takes the entries of tuples among the arguments one by one, or is written around such
-    with ``*data`` and called as it is.  `converted` calls it with the arguments as they are and returns `result`, which
-    its callers expect.  What is called around a graph is one more function of which numba makes machine code, with the
-    graph in it; so there is none where the graph returns what is asked for.  Where Python calls the graph as well, what
-    it calls is found too, and not compiled beside.
+    `graph`, from `compile_part`, takes the entries of tuples among the arguments one by one.  `converted` takes the
+    tuples and returns `result`, which callers expect: numba compiles the graph in it once more, so that it is only used
+    where the graph returns another type, or takes ``*data``.  One that is called `by_python` too is compiled for both.
     """
     if any(p.kind is p.VAR_POSITIONAL for p in signature(getattr(graph, "py_func", graph)).parameters.values()):
         return reach(converted, *arguments)

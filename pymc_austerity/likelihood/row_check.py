@@ -42,10 +42,9 @@ _LARGEST_BATCH = 97
 def check_rows(model: Model, data: ModelData, density: Density) -> None:
     """Compare batches with repeated, shuffled rows to the log-probability that PyMC computes for all rows.
 
-    Batches of several sizes, all smaller than the data, at a point where no variable has its initial value.  Costs one
-    full evaluation of the likelihood.  Where that would hold more than 512 MiB, batches are compared with blocks of
-    consecutive rows instead, which still finds rows that depend on each other.  Raises NotRowWiseError where a row's
-    log-likelihood depends on its batch, UnsupportedModelError where it is not finite.
+    Costs one full evaluation of the likelihood.  Where that would hold more than 512 MiB, batches are compared with
+    blocks of consecutive rows instead.  Raises NotRowWiseError where a row's log-likelihood depends on its batch,
+    UnsupportedModelError where it is not finite.
     """
     rows, likelihood = data.rows, data.likelihood
     rng = np.random.default_rng(20140621)
