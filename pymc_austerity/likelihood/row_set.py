@@ -151,7 +151,7 @@ def _summed(
     for term in terms.terms:
         is_potential = term.value is None
         build = partial(rebuild, term.graph) if is_potential else partial(batch_term, rebuild, term, batches.length)
-        row, batches = _proved_rows(term.name, build, batches)
+        row = _proved_rows(term.name, build, batches)
         if drawn := sorted(v.name or "a draw without a name" for v in rvs_in_graph(row)):
             raise UnsupportedModelError(
                 f"The log density of {term.name!r} reads {drawn[-1]} as a draw, which PyMC "
@@ -169,7 +169,7 @@ class _Batches(NamedTuple):
 
     n_rows: int  # length of the arrays
     length: Variable  # length of the batch
-    leaves: Mapping[Variable, RowLeaf]
+    leaves: dict[Variable, RowLeaf]  # with those in functions that the user gave, as they are found
     numbered: list[NumberedRows]  # data by which rows choose an entry of their own, as they are found
 
     def rebuild(self, found: Mapping[Variable, RowLeaf], others: Mapping[Variable, Variable]) -> BatchRebuild:
@@ -202,10 +202,10 @@ class _Batches(NamedTuple):
         return tuple(leaf for leaf in dict.fromkeys(self.leaves.values()) if leaf not in spare or leaf.batch in read)
 
 
-def _proved_rows(name: str, build: Callable[[], Variable], batches: _Batches) -> tuple[Variable, _Batches]:
-    """Build one row-wise term as a vector over the batch, prove from the graph that it is one, and return batches."""
+def _proved_rows(name: str, build: Callable[[], Variable], batches: _Batches) -> Variable:
+    """Build one row-wise term as a vector over the batch, and prove from the graph that it is one."""
     try:
-        term, axis, batches = _proved(name, build, batches)
+        term, axis = _proved(name, build, batches)
     except OneEntryARowError as error:
         raise OneEntryARowError(
             f"{name!r} does not split into rows: {error}. They grow with the data, and each draw would have to "
@@ -226,20 +226,20 @@ def _proved_rows(name: str, build: Callable[[], Variable], batches: _Batches) ->
         ) from error
     if axis is None:
         raise NotRowWiseError(f"{name!r} does not depend on the rows of any array. {_REMEDY}")
-    return sum_within_rows(term, axis.axis), batches
+    return sum_within_rows(term, axis.axis)
 
 
-def _proved(name: str, build: Callable[[], Variable], batches: _Batches) -> tuple[Variable, RowAxis | None, _Batches]:
+def _proved(name: str, build: Callable[[], Variable], batches: _Batches) -> tuple[Variable, RowAxis | None]:
     term = batches.without_scans(shapes_without_draws(build()))
     if term.type.ndim == 0:
         raise NotRowWiseError("it is summed over the rows before it can be split: return one entry per row")
     try:
-        return term, batches.axis_of(term), batches
+        return term, batches.axis_of(term)
     except NotRowWiseError:
         hidden = find_row_leaves({name: variables_in([term])}, batches.n_rows, (), batches.leaves.values())
         if not hidden:
             raise
     # A function that the user gave, such as the logp of a CustomDist, may read data that are not in the model.
-    batches = batches._replace(leaves={**batches.leaves, **hidden})
+    batches.leaves.update(hidden)
     term = batches.rebuild(hidden, {})(term)
-    return term, batches.axis_of(term), batches
+    return term, batches.axis_of(term)
