@@ -131,8 +131,8 @@ def posterior_predictive(
         raise ValueError(f"{_CALLER}: new= and data= both say what the rows are. Leave data= out.")
     require_rows(idata, data if new is None else new)
     check_draws_of(model, idata)
-    if new is None and (long := with_long_tables(model)) is not None:
-        model = long.model  # the rows are the entries of a table, as in `log_likelihood`
+    if new is None:
+        model, _ = with_long_tables(model)  # the rows are the entries of a table, as in `log_likelihood`
     lengths = observed_lengths(model)
     if observed is not None and observed not in lengths:
         raise ValueError(f"{_CALLER}: observed={observed!r} must be one of {list(lengths)}.")
