@@ -14,7 +14,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import ScalableSubsampling
 from pymc_austerity.bounds import Bound, find_remainder_bound
-from pymc_austerity.groups.rows_of_draw import predicted_rows
+from pymc_austerity.groups.group_decider import predicted_rows
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Decider, Parts
 from pymc_austerity.likelihood import Density, ModelData

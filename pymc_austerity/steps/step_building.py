@@ -15,7 +15,7 @@ from pymc_austerity.acceptance import AcceptanceTest, Reads
 from pymc_austerity.blocks import Blocks, BlockTable
 from pymc_austerity.bounds import Bound, Unbounded, find_bound
 from pymc_austerity.groups import GroupChain, ModelWithGroups, as_rows_read
-from pymc_austerity.groups.rows_of_draw import described, expected_rows
+from pymc_austerity.groups.group_decider import described, expected_rows
 from pymc_austerity.kernel import Chain, Decider, Parts, Schedule, TunedState, as_schedule, assemble, with_data
 from pymc_austerity.kernel.chain import AnyChain
 from pymc_austerity.likelihood import Density, ModelData, check_rows, read_model

@@ -14,10 +14,10 @@ from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups.by_group_bounds import RowsByGroupBounds, bound_at, draw_of_group, group_bound_table
 from pymc_austerity.groups.group_bounds import spans_of_move
+from pymc_austerity.groups.group_decider import described
 from pymc_austerity.groups.group_parts import RefreshOutcome, data_by_reference
 from pymc_austerity.groups.group_preparation import prepare_groups
 from pymc_austerity.groups.group_refresh import build_refresh
-from pymc_austerity.groups.rows_of_draw import described
 from pymc_austerity.kernel import pack_generators
 
 RNG = np.random.default_rng(31)

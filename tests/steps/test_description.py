@@ -10,7 +10,7 @@ import pytest
 import pymc_austerity as pma
 from pymc_austerity.acceptance import Barker, ConcentrationBound, FixedBatch, ScalableSubsampling, SequentialT
 from pymc_austerity.acceptance.uncorrected import AlwaysAccept
-from pymc_austerity.groups.rows_of_draw import expected_rows
+from pymc_austerity.groups.group_decider import expected_rows
 from pymc_austerity.steps.description import describe_step
 
 RNG = np.random.default_rng(0)

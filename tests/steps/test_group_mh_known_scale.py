@@ -14,9 +14,9 @@ from grouped import largest_z, mean_and_sd, moves
 from scipy import stats
 
 import pymc_austerity as pma
+from pymc_austerity.groups.group_decider import described
 from pymc_austerity.groups.group_preparation import prepare_groups
 from pymc_austerity.groups.group_search import GroupSearch
-from pymc_austerity.groups.rows_of_draw import described
 from pymc_austerity.likelihood import read_model
 
 G, H, N = 9, 7, 150
