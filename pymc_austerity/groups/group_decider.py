@@ -27,7 +27,7 @@ from pymc_austerity.groups.group_parts import (
     reach_by_group,
     without_reach,
 )
-from pymc_austerity.groups.group_surrogate import GroupSurrogate
+from pymc_austerity.groups.group_search import GroupSurrogate
 from pymc_austerity.groups.prepared_groups import PreparedGroups
 from pymc_austerity.groups.shared_move import shared_state
 from pymc_austerity.groups.tied_move import tied_state
