@@ -10,7 +10,7 @@ from evidence import MAX_Z
 from grouped import largest_z, tuned_draws
 
 import pymc_austerity as pma
-from pymc_austerity.groups.turns import Turns, find_turns
+from pymc_austerity.groups.prepared_groups import Turns, find_turns
 
 RNG, DRAWS, PLAYERS = np.random.default_rng(23), 6_000, 4
 #: Games that each player has with the next one, and how many of them he wins.
