@@ -22,10 +22,9 @@ from pymc_austerity.groups.checked_at import farthest
 from pymc_austerity.groups.dummies_as_numbers import with_numbers_of_groups
 from pymc_austerity.groups.effects_read import effects_read, is_read_by_rows
 from pymc_austerity.groups.factor import GroupsNotFoundError
-from pymc_austerity.groups.known_numbers import with_known_numbers
 from pymc_austerity.groups.loadings import leave_zero
 from pymc_austerity.groups.map_jacobian import Point, PointMap, log_jacobian_of
-from pymc_austerity.groups.nested_groups import Deviations, with_deviations, with_nested_by_row
+from pymc_austerity.groups.nested_groups import Deviations, with_deviations, with_known_numbers, with_nested_by_row
 from pymc_austerity.groups.partial_correlations import by_partial_correlations
 from pymc_austerity.groups.scales_on_effects import with_scales_on_effects
 from pymc_austerity.groups.taken_by_group import EffectsRead

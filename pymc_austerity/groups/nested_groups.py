@@ -3,6 +3,9 @@
 ``(tau_s * z_s)[school] + tau_c * z_c``, of which row i reads the entry of its class, is written
 ``(tau_s * z_s)[school[class_]] + (tau_c * z_c)[class_]``.  ``b ~ Normal(c[school], s)``, of which row i reads the entry
 of its class, is written ``c[school] + b`` with ``b ~ Normal(0, s)`` before.
+
+Which groups are nested in which is read from their numbers, also where a ``pm.Data`` holds these: a step that has read
+them does not follow ``pm.set_data`` of them, which `ModelData.changed` refuses.
 """
 
 from __future__ import annotations
@@ -17,15 +20,16 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.model import Model
 from pytensor.compile.ops import ViewOp
-from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.traversal import ancestors, toposort
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.traversal import ancestors, apply_ancestors, toposort
 from pytensor.scalar import Add, Identity, Mul
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_austerity.compat import replace_parts
 from pymc_austerity.likelihood.derived_model import derived_model, replacing
-from pymc_austerity.likelihood.model_graph import array_of, constant_of, is_array_leaf, plain_indices
+from pymc_austerity.likelihood.model_graph import array_of, constant_of, index_inputs, is_array_leaf, plain_indices
 
 #: Laws that a shift of their mean leaves as they are, and the place of the mean among their parameters.
 _PLACE_OF_MEAN = {pm.Normal: 0, pm.MvNormal: 0, pm.StudentT: 1, pm.Laplace: 0, pm.Cauchy: 0, pm.Logistic: 0}
@@ -195,3 +199,34 @@ def _split_mean(model: Model, rv: Variable) -> tuple[Variable, Variable] | None:
     parameters[place] = reduce(add, rest) if rest else pt.zeros(of_one)
     law = op.make_node(op.rng_param(node), pt.constant(size), *parameters).outputs[1]
     return law, reduce(add, coarser)
+
+
+def with_known_numbers(model: Model) -> Model:
+    """Return a model with the numbers of coarser groups as constants; the model itself where no data hold any."""
+    known: dict[Variable, Variable] = {of: pt.constant(array_of(of)) for of in numbers_of_coarser(model)}
+    return derived_model(model, replacing(model, known), {}, {})[0] if known else model
+
+
+def numbers_of_coarser(model: Model) -> frozenset[Variable]:
+    """Return the data containers with the numbers of coarser groups; none with an entry for each row.
+
+    Entries are taken by them of what entries are taken of in turn, ``(s * z[st])[g]``, or another index is looked up in
+    them, ``z[st[g]]``.
+    """
+    observed = ancestors([model.rvs_to_values[rv] for rv in model.observed_RVs])
+    n_rows = {n for leaf in observed if is_array_leaf(leaf) for n in np.shape(array_of(leaf))}
+    taken = _nodes_taking([*model.observed_RVs, *model.potentials])
+    within = _nodes_taking([node.inputs[0] for node in taken])
+    looked_up = _nodes_taking([index for node in taken for index in index_inputs(node)])
+    found = [*(i for node in within for i in index_inputs(node)), *(node.inputs[0] for node in looked_up)]
+    return frozenset(of for of in found if _is_held(of) and array_of(of).size not in n_rows)
+
+
+def _nodes_taking(graphs: list[Variable]) -> list[Apply]:
+    """Return the nodes of graphs at which entries are taken by their numbers."""
+    return [node for node in apply_ancestors(graphs) if isinstance(node.op, AdvancedSubtensor)]
+
+
+def _is_held(var: Variable) -> bool:
+    """Whether a variable is a vector of whole numbers in a data container."""
+    return isinstance(var, SharedVariable) and var.type.ndim == 1 and np.dtype(var.type.dtype).kind in "iu"

@@ -13,7 +13,7 @@ from pymc_austerity.groups.centred_model import CentredModel, centred_model
 from pymc_austerity.groups.dummies_as_numbers import numbers_to_write
 from pymc_austerity.groups.factor import GroupsNotFoundError
 from pymc_austerity.groups.grouping import Groups, NoGroupsError, find_groups
-from pymc_austerity.groups.known_numbers import numbers_of_coarser
+from pymc_austerity.groups.nested_groups import numbers_of_coarser
 from pymc_austerity.likelihood import Coordinates, ModelData, read_model
 
 Point = Mapping[str, np.ndarray]

@@ -8,7 +8,7 @@ from evidence import MAX_Z, mean_z
 from grouped import sampled
 
 import pymc_austerity as pma
-from pymc_austerity.groups import GroupsNotFoundError, known_numbers, nested_groups, read_groups
+from pymc_austerity.groups import GroupsNotFoundError, nested_groups, read_groups
 
 REGIONS, SCHOOLS, CLASSES, N = 3, 8, 40, 600
 RNG = np.random.default_rng(16)
@@ -188,7 +188,7 @@ def test_numbers_of_rows_may_be_replaced():
         utility = effects("class", CLASSES, (3,))[pm.Data("class_", CLASS)]
         pm.Potential("y", pt.special.log_softmax(utility, axis=1)[np.arange(N), pm.Data("chosen", CLASS % 3)])
         pm.Normal("z", 0, 1, observed=np.zeros(N))
-    assert known_numbers.numbers_of_coarser(model) == frozenset()
+    assert nested_groups.numbers_of_coarser(model) == frozenset()
 
 
 def with_slopes_of_classes():
