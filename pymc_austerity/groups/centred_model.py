@@ -17,7 +17,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_austerity.compat import replace_parts
 from pymc_austerity.compile.graph_compiler import interpret_log_density
-from pymc_austerity.groups.change_of_variables import ChangeOfVariables, change_of_variables
+from pymc_austerity.groups.change_of_variables import ChangeOfVariables, by_partial_correlations, change_of_variables
 from pymc_austerity.groups.checked_at import farthest
 from pymc_austerity.groups.dummies_as_numbers import with_numbers_of_groups
 from pymc_austerity.groups.effects_read import effects_read, is_read_by_rows
@@ -25,7 +25,6 @@ from pymc_austerity.groups.factor import GroupsNotFoundError
 from pymc_austerity.groups.loadings import leave_zero
 from pymc_austerity.groups.map_jacobian import Point, PointMap, log_jacobian_of
 from pymc_austerity.groups.nested_groups import Deviations, with_deviations, with_known_numbers, with_nested_by_row
-from pymc_austerity.groups.partial_correlations import by_partial_correlations
 from pymc_austerity.groups.scales_on_effects import with_scales_on_effects
 from pymc_austerity.groups.taken_by_group import EffectsRead
 from pymc_austerity.groups.zero_sum_effects import sum_over

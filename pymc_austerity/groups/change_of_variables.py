@@ -12,6 +12,8 @@ from typing import Literal
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pymc.distributions.transforms import CholeskyCovPacked
+from pymc.model import Model
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Variable, equal_computations
 from pytensor.scalar import Add, Sub
@@ -138,6 +140,40 @@ def log_density(source: Variable, value: Variable, variables: Sequence[Variable]
     places = {rv: rv.type() for rv in variables if rv is not source}
     found = pm.logp(replace_parts(source, places), replace_parts(value, places))
     return replace_parts(found, {place: rv for rv, place in places.items()})
+
+
+def by_partial_correlations(model: Model) -> dict[Variable, ChangeOfVariables]:
+    """Return the changes of covariances with an LKJ prior from packed Cholesky factors to as many numbers y.
+
+    On the diagonal y is the logarithm of a standard deviation, elsewhere artanh of a partial correlation.  In PyMC's
+    coordinates the density rises without a limit as a standard deviation goes to zero, for three and more coefficients;
+    in these, which are independent, it falls (Lewandowski, Kurowicka and Joe, Journal of Multivariate Analysis 100,
+    2009).
+    """
+    transforms = model.rvs_to_transforms
+    return {rv: _by_correlations(model, rv) for rv in model.free_RVs if isinstance(transforms[rv], CholeskyCovPacked)}
+
+
+def _by_correlations(model: Model, packed: Variable) -> ChangeOfVariables:
+    size, eta, sds = packed.owner.op.dist_params(packed.owner)
+    n_packed = packed.type.shape[0]
+    new = pt.TensorType("float64", (n_packed,))(packed.name)
+    rows, columns = np.tril_indices(round((2 * n_packed) ** 0.5 - 0.5))
+    diagonal, same_row = rows == columns, rows[:, None] == rows
+    (on,), (off,) = np.nonzero(diagonal), np.nonzero(~diagonal)
+    # Entry (i, j) is σ_i w_ij Π_{k<j} √(1 − w_ik²), with w = tanh y, and 1 on the diagonal.
+    before = (same_row & (columns < columns[:, None]) & ~diagonal).astype(float)
+    log_cosh = pt.softplus(2 * new) - new - np.log(2)
+    entries = pt.exp(new[on[rows]] - pt.dot(before, log_cosh)) * pt.where(diagonal, 1.0, pt.tanh(new))
+    squares = packed**2
+    behind = pt.dot((same_row & (columns > columns[:, None])).astype(float), squares)
+    sd = pt.sqrt(pt.dot((same_row & (columns[:, None] == rows[:, None])).astype(float), squares))
+    y = pt.where(diagonal, pt.log(sd), pt.arcsinh(packed / pt.sqrt(behind + diagonal)))
+    # (1 + w_ij)/2 ~ Beta(b_j, b_j), b_j = η + (K − 2 − j)/2 with columns from zero.
+    b = eta + (size - 2 - columns[off]) / 2
+    of_correlations = -2 * b * log_cosh[off] - (2 * b - 1) * np.log(2) - (2 * pt.gammaln(b) - pt.gammaln(2 * b))
+    of_sds = log_density(sds, pt.exp(new[on]), model.basic_RVs).sum() + new[on].sum()
+    return ChangeOfVariables(y, new, entries, of_sds + of_correlations.sum(), {})
 
 
 def _is_part(of: EffectsRead) -> bool:
