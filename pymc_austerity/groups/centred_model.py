@@ -6,7 +6,7 @@ and a bijection (Papaspiliopoulos, Roberts and Sköld, Statistical Science 22, 2
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -18,12 +18,11 @@ from pytensor.graph.basic import Variable
 from pymc_austerity.compat import replace_parts
 from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.groups.change_of_variables import ChangeOfVariables, by_partial_correlations, change_of_variables
-from pymc_austerity.groups.checked_at import farthest
+from pymc_austerity.groups.checked_by_numbers import Point, PointMap, checked_at, density_of, log_jacobian_of
 from pymc_austerity.groups.dummies_as_numbers import with_numbers_of_groups
 from pymc_austerity.groups.effects_read import effects_read, is_read_by_rows
 from pymc_austerity.groups.factor import GroupsNotFoundError
 from pymc_austerity.groups.loadings import leave_zero
-from pymc_austerity.groups.map_jacobian import Point, PointMap, log_jacobian_of
 from pymc_austerity.groups.nested_groups import Deviations, with_deviations, with_known_numbers, with_nested_by_row
 from pymc_austerity.groups.scales_on_effects import with_scales_on_effects
 from pymc_austerity.groups.taken_by_group import EffectsRead
@@ -192,17 +191,10 @@ def _map_of(model: Model, graphs: Mapping[str, Variable]) -> _PointMap:
 
 def _check(model: Model, found: CentredModel) -> None:
     """Check by numbers that the two log densities differ by the Jacobian of the map, and that the maps are inverse."""
-    rng = np.random.default_rng(2007)
-    start = {name: np.asarray(value) for name, value in model.initial_point().items()}
-    away = {name: rng.standard_normal(value.shape) for name, value in start.items() if value.dtype.kind == "f"}
-
-    def at(spread: float) -> Point:
-        return start | {name: start[name] + spread * by for name, by in away.items()}
-
-    value = _density_of(model)
-    point = at(farthest(lambda spread: bool(np.isfinite(value(at(spread))))))
+    value = density_of(model)
+    point = checked_at(model, value, np.random.default_rng(2007))
     moved = found.to_effects(point)
-    density, new_density = value(point), _density_of(found.model)(moved)
+    density, new_density = value(point), density_of(found.model)(moved)
     log_jacobian = log_jacobian_of(found.to_effects, found.replaced, found.zero_sums, point)
     back = found.from_effects(moved)
     off = max((np.abs(back[name] - point[name]).max(initial=0.0) for name in found.replaced), default=0.0)
@@ -212,14 +204,3 @@ def _check(model: Model, found: CentredModel) -> None:
             f"differs by {density - new_density:.6g}, the logarithm of the Jacobian is {log_jacobian:.6g}, and the map "
             f"back is off by {off:.2g}."
         )
-
-
-def _density_of(model: Model) -> Callable[[Point], float]:
-    values = model.value_vars
-    density = interpret_log_density(values, [model.logp()])
-
-    def at(point: Point) -> float:
-        with np.errstate(all="ignore"):
-            return float(uninterrupted(density, *(point[v.name] for v in values))[0])
-
-    return at

@@ -17,7 +17,7 @@ from pymc_austerity.compile.addresses import arrays_at, tuple_of
 from pymc_austerity.compile.by_address import Reached, build_call, reach
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
-from pymc_austerity.groups.checked_at import farthest
+from pymc_austerity.groups.checked_by_numbers import farthest
 from pymc_austerity.groups.factor import GroupsNotFoundError
 from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.likelihood import VECTOR, Density, ModelData, RowLikelihood

@@ -16,12 +16,10 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.scalar import Mul, TrueDiv
 
-from pymc_austerity.compile.graph_compiler import BY_NUMPY, interpret_log_density
-from pymc_austerity.groups.checked_at import farthest
+from pymc_austerity.compile.graph_compiler import BY_NUMPY
+from pymc_austerity.groups.checked_by_numbers import Point, checked_at, density_of
 from pymc_austerity.groups.inverse_by_ops import nodes_between
-from pymc_austerity.groups.map_jacobian import Point
 from pymc_austerity.groups.taken_by_group import EffectsRead
-from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood.model_graph import is_product
 
 #: Variables of which all combinations of signs are looked at.
@@ -70,20 +68,15 @@ def _has_free_sign(model: Model, loading: Variable, source: Variable) -> bool:
     others = [rv for rv in _that_may_turn(model, source) if rv is not loading and rv is not source]
     if len(others) > _MOST_SIGNS or model.rvs_to_transforms[loading] is not None:
         return True  # not known
-    density = interpret_log_density(model.value_vars, [model.logp()])
-    start, rng = model.initial_point(), np.random.default_rng(1965)
-    away = {name: rng.standard_normal(np.shape(value)) for name, value in start.items()}
+    density = density_of(model)
+    point = checked_at(model, density, np.random.default_rng(1965))
+    known = density(point)
 
-    def value(spread: float, turned: tuple[Variable, ...] = ()) -> float:
-        names = {model.rvs_to_values[rv].name for rv in turned}
-        at = {name: (start[name] + spread * by) * (-1 if name in names else 1) for name, by in away.items()}
-        with np.errstate(all="ignore"):
-            return float(uninterrupted(density, *(at[v.name].astype(v.type.dtype) for v in model.value_vars))[0])
+    def turned(*variables: Variable) -> float:
+        return density(point | {name: -point[name] for name in (model.rvs_to_values[rv].name for rv in variables)})
 
-    spread = farthest(lambda by: bool(np.isfinite(value(by))))
-    known = value(spread)
     turns = (more for n in range(len(others) + 1) for more in combinations(others, n))
-    return any(np.isclose(value(spread, (loading, source, *more)), known, rtol=1e-9) for more in turns)
+    return any(np.isclose(turned(loading, source, *more), known, rtol=1e-9) for more in turns)
 
 
 def _that_may_turn(model: Model, source: Variable) -> list[Variable]:

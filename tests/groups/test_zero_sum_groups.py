@@ -11,11 +11,11 @@ from grouped import largest_z, law_of_normal_rows, sampled, search_of
 import pymc_austerity as pma
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups import group_mode, read_groups
+from pymc_austerity.groups.checked_by_numbers import log_jacobian_of
 from pymc_austerity.groups.crossed_means import no_tangent
 from pymc_austerity.groups.elimination import eliminate, from_white, places_left, solve_joint, to_white
 from pymc_austerity.groups.group_expansion import GroupExpansion, no_scale
 from pymc_austerity.groups.group_mode import find_group_centre
-from pymc_austerity.groups.map_jacobian import log_jacobian_of
 from pymc_austerity.groups.tied_prior import ties_together
 from pymc_austerity.groups.zero_sums import keep_sums, reflect, reflect_back, take_sums_off
 

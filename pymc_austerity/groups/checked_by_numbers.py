@@ -1,16 +1,53 @@
-"""The Jacobian of the map from the variables of a model to the effects that rows read, by numbers."""
+"""Models of groups checked by numbers: where, their log density there, and the Jacobian of the map to effects."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
+from pymc.model import Model
+
+from pymc_austerity.compile.graph_compiler import interpret_log_density
+from pymc_austerity.interrupts import uninterrupted
 
 Point = Mapping[str, np.ndarray]
 PointMap = Callable[[Point], dict[str, np.ndarray]]
 
+#: How far from where sampling starts models are checked, at most, and how many distances are tried.
+_FARTHEST, _TRIED = 0.3, 20
 #: Random directions in which an isometry is checked, and the rounding of lengths, relative to them.
 _DIRECTIONS, _ROUNDING = 3, 1e-9
+
+
+def farthest(is_finite: Callable[[float], bool]) -> float:
+    """Return the largest of .3, .03, ... at which the density is finite, or .3 where it is at none of them.
+
+    Rows with covariates of 1e9 are finite near to the start alone.
+    """
+    return next(filter(is_finite, (_FARTHEST * 10.0**-k for k in range(_TRIED))), _FARTHEST)
+
+
+def density_of(model: Model) -> Callable[[Point], float]:
+    """Return the log density of a model as a function of a point."""
+    values = model.value_vars
+    density = interpret_log_density(values, [model.logp()])
+
+    def at(point: Point) -> float:
+        with np.errstate(all="ignore"):
+            return float(uninterrupted(density, *(np.asarray(point[v.name], v.type.dtype) for v in values))[0])
+
+    return at
+
+
+def checked_at(model: Model, density: Callable[[Point], float], rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Return a point at random beside where sampling starts, with a finite density if there is one."""
+    start = {name: np.asarray(value) for name, value in model.initial_point().items()}
+    away = {name: rng.standard_normal(value.shape) for name, value in start.items() if value.dtype.kind == "f"}
+
+    def at(spread: float) -> dict[str, np.ndarray]:
+        return start | {name: start[name] + spread * by for name, by in away.items()}
+
+    return at(farthest(lambda spread: bool(np.isfinite(density(at(spread))))))
 
 
 def log_jacobian_of(
