@@ -12,9 +12,11 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from pymc_austerity.acceptance import AcceptanceTest, NoisePenalty, ScalableSubsampling
+from pymc_austerity.groups.by_group_bounds import limits_by_group
 from pymc_austerity.groups.group_bounds import GroupBounds, rows_of_refresh, spans_of_move
 from pymc_austerity.groups.group_expansion import GroupExpansion
 from pymc_austerity.groups.group_search import GroupSearch
+from pymc_austerity.interrupts import uninterrupted
 
 #: Rows whose remainders are looked at.
 _SAMPLED = 8192
@@ -61,29 +63,19 @@ def estimate_costs(
     weighted = float((n_each * sizes.sum()) ** 2)
     if bounds is None:
         return GroupCosts(np.inf, np.inf, np.inf, np.inf, weighted)
-    limits = _bounds_of(numbers, bounds)
-    of_rows = np.searchsorted(bounds.table.start, numbers, side="right") - 1
     found = []
     for change, move in zip(changes, moves, strict=True):
         spans = spans_of_move(*move, e, bounds)
         with np.errstate(invalid="ignore"):  # no rows, and a distance beyond the radius
             drawn = np.nansum((bounds.table.totals() * spans)[: bounds.table.n_first])
-        noise = n_each * (change**2 / (limits * spans[of_rows])).sum()
+        limits = uninterrupted(limits_by_group, bounds.table, spans, numbers)
+        noise = n_each * (change**2 / np.nan_to_num(limits, nan=np.inf, posinf=np.inf)).sum()  # NaN: no bounds known
         # A move beyond the radius reads all rows, and where all groups make one what is drawn of each has no noise.
         found.append((rows_of_refresh(bounds, spans), drawn, drawn * noise if drawn < np.inf else np.inf))
     refreshed, drawn, noise_of_drawn = np.mean(found, axis=0)
     within = [float(of_move) for _, of_move, _ in found if of_move < np.inf]
     drawn_within = float(np.mean(within)) if within else np.inf
     return GroupCosts(float(refreshed), float(drawn), drawn_within, float(noise_of_drawn), weighted)
-
-
-def _bounds_of(numbers: np.ndarray, bounds: GroupBounds) -> np.ndarray:
-    """Return c_i of some rows."""
-    table = bounds.table
-    first = np.isin(numbers, table.start)
-    with np.errstate(invalid="ignore"):  # of groups of which no bounds are known
-        differences = table.sums[numbers] - table.sums[np.maximum(numbers - 1, 0)]
-    return np.where(first, table.sums[numbers], np.nan_to_num(differences, nan=np.inf))
 
 
 class CarriedRows(NamedTuple):
