@@ -79,23 +79,13 @@ def squares_of_some(theta: np.ndarray, groups: np.ndarray, e: GroupExpansion, bo
 @njit
 def squares_of_groups(theta: np.ndarray, e: GroupExpansion, bounds: GroupBounds) -> np.ndarray:
     """Return ‖z_g‖² of all groups."""
-    return squares_of_some(theta, _first_groups(e.own.shape[0]), e, bounds)
+    return squares_of_some(theta, np.arange(e.own.shape[0]), e, bounds)
 
 
 @njit
 def most_drawn(size: float) -> float:
     """Return how many rows a group of some size draws at most on average."""
     return min(size, max(_MOST_DRAWN, size * _SHARE_DRAWN))
-
-
-# Loops, here and below: numba takes up to a second to compile what makes or adds whole arrays.
-@njit
-def _first_groups(n_groups: int) -> np.ndarray:
-    """Return the numbers of the first groups."""
-    groups = np.empty(n_groups, np.int64)
-    for g in range(n_groups):
-        groups[g] = g
-    return groups
 
 
 @njit
@@ -132,7 +122,7 @@ def spans_of_groups(
 ) -> np.ndarray:
     """Return M_g of the first groups for a move of everything."""
     new, old = squares_of_groups(theta_new, e, bounds), squares_of_groups(theta, e, bounds)
-    groups = _first_groups(n_groups)
+    groups = np.arange(n_groups)
     shared_new, beside_new = square_of_shared(theta_new, e, bounds), largest_beside(groups, new, e)
     shared, beside = square_of_shared(theta, e, bounds), largest_beside(groups, old, e)
     spans, outwards, radius = np.empty(n_groups), bounds.outwards, bounds.radius
