@@ -28,9 +28,7 @@ class Tangent(NamedTuple):
     slope: np.ndarray  # (P, G, K)
 
 
-def no_tangent() -> Tangent:
-    """Return that nothing has been worked out."""
-    return Tangent(np.empty(0), np.empty((0, 0)), np.empty((0, 0, 0)))
+NO_TANGENT = Tangent(np.empty(0), np.empty((0, 0)), np.empty((0, 0, 0)))
 
 
 @njit
@@ -56,7 +54,7 @@ def find_tangent(means: Callable[[np.ndarray], np.ndarray], centre: np.ndarray, 
     differences = (sides[:, 0] - sides[:, 1]) / 2
     slope = np.linalg.solve(factor.T, differences.reshape(centre.size, -1)).reshape(differences.shape)
     found = Tangent(centre.copy(), means(centre), np.ascontiguousarray(slope))
-    return found if np.isfinite(found.shift).all() and np.isfinite(slope).all() else no_tangent()
+    return found if np.isfinite(found.shift).all() and np.isfinite(slope).all() else NO_TANGENT
 
 
 # All groups in one array and the number of one of them: numba counts references to a part of an array that is taken out

@@ -26,9 +26,7 @@ class KnownScale(NamedTuple):
     squares: float  # Q̂, the sum over all rows of e^{kŝ} q_i(v̂)
 
 
-def no_scale() -> KnownScale:
-    """Return that the expansion is multiplied by nothing."""
-    return KnownScale(np.empty(0, np.int64), 0.0, 0.0, 0.0)
+NO_SCALE = KnownScale(np.empty(0, np.int64), 0.0, 0.0, 0.0)
 
 
 @njit

@@ -15,9 +15,9 @@ from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_austerity.compat import pushforward
 from pymc_austerity.compile.graph_compiler import compile_part
-from pymc_austerity.groups.crossed_means import no_tangent
+from pymc_austerity.groups.crossed_means import NO_TANGENT
 from pymc_austerity.groups.factor import IndexArrays
-from pymc_austerity.groups.group_expansion import GroupExpansion, no_scale
+from pymc_austerity.groups.group_expansion import NO_SCALE, GroupExpansion
 from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.rows import Rows
@@ -171,7 +171,7 @@ class GroupPass:
             theta.copy(), groups.own, groups.size, groups.first, groups.shared, groups.read, gradient, hessian,
             without_negative(-hessian), cross, shared_gradient, shared_hessian,
             *_both_ways(list(pairs.values()), list(cells.values()), n_groups, size),
-            groups.left, no_tangent(), no_scale(), groups.ties, groups.zero_sums, groups.together,
+            groups.left, NO_TANGENT, NO_SCALE, groups.ties, groups.zero_sums, groups.together,
         )  # fmt: skip
 
 

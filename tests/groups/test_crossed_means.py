@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pymc_austerity.groups import elimination
-from pymc_austerity.groups.crossed_means import Tangent, factorise, find_tangent, join, means_given_others, no_tangent
+from pymc_austerity.groups.crossed_means import NO_TANGENT, Tangent, factorise, find_tangent, join, means_given_others
 from pymc_austerity.groups.elimination import eliminate, join_eliminated, places_left, solve_joint
 from pymc_austerity.groups.group_conditional import Conditional
 from pymc_austerity.groups.group_expansion import GroupExpansion, KnownScale, grouped_sum, own_changes, pull_of_others
@@ -52,7 +52,7 @@ class Case:
             centre, own, size, np.array([0, G, G + H]), read, read, self.padded(self.gradient), hessian,
             -hessian, np.stack([self.padded(of) for of in self.cross.T], axis=2), rng.normal(size=2), np.zeros((2, 2)),
             start, np.array([h for _, h in pairs], np.uint32), cells,
-            places_left(np.array([0, G, G + H]), size, (False, False)), no_tangent(),
+            places_left(np.array([0, G, G + H]), size, (False, False)), NO_TANGENT,
             KnownScale(np.array([2 + self.n]), POWER, SLOPE, SQUARES), ties_together([], largest, np.empty(0)),
             np.empty((0, 3), np.int64), np.empty(0, np.int64),
         )  # fmt: skip

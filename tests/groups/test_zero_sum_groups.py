@@ -12,9 +12,9 @@ import pymc_austerity as pma
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups import group_mode, read_groups
 from pymc_austerity.groups.checked_by_numbers import log_jacobian_of
-from pymc_austerity.groups.crossed_means import no_tangent
+from pymc_austerity.groups.crossed_means import NO_TANGENT
 from pymc_austerity.groups.elimination import eliminate, from_white, places_left, solve_joint, to_white
-from pymc_austerity.groups.group_expansion import GroupExpansion, no_scale
+from pymc_austerity.groups.group_expansion import NO_SCALE, GroupExpansion
 from pymc_austerity.groups.group_mode import find_group_centre
 from pymc_austerity.groups.tied_prior import ties_together
 from pymc_austerity.groups.zero_sums import keep_sums, reflect, reflect_back, take_sums_off
@@ -152,7 +152,7 @@ def expansion_of(factor, precision, n_first):
     return GroupExpansion(
         np.zeros(n), own, sizes, first, none, none, none, none, none, none, none, none,
         np.searchsorted([g for g, _ in pairs], np.arange(len(factor) + 1)), np.array([h for _, h in pairs], np.uint32),
-        cells, places_left(first, sizes, (False, False)), no_tangent(), no_scale(), ties_together([], size, none),
+        cells, places_left(first, sizes, (False, False)), NO_TANGENT, NO_SCALE, ties_together([], size, none),
         np.array([[0, n_first, 0], [0, n_first, 1], [n_first, len(factor), 1]]), none,
     )  # fmt: skip
 
