@@ -28,7 +28,7 @@ from pytensor.tensor.type import TensorType
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between, takes_beside
 from pymc_austerity.groups.loadings import start_of_loading
-from pymc_austerity.groups.taken_by_group import EffectsRead, Index, taken_by_group
+from pymc_austerity.groups.taken_by_group import EffectsRead, Index, followed, taken_by_group
 from pymc_austerity.groups.zero_sum_effects import is_zero_sum, sums_are_few, zero_sums_read
 from pymc_austerity.likelihood import NotRowWiseError, keeps_affine
 from pymc_austerity.likelihood.affine import require_affine
@@ -53,7 +53,9 @@ def effects_read(model: Model, with_zero_sums: bool = True) -> list[EffectsRead]
     found: dict[Variable, list[EffectsRead]] = {}
     for node in nodes:
         if (taken := taken_by_group(node)) is not None:
-            read, effects = _scaled(node.outputs[0], taken[0], taken[2], clients, terms)
+            read, effects = node.outputs[0], taken[0]
+            if taken[2] == 0:  # ``tau * z[g]`` are entries of ``tau * z``
+                read, effects = followed(read, effects, clients, terms, _same_for_rows)
             if read not in found:
                 above = set(ancestors([effects], blockers=model.basic_RVs))
                 sources = [rv for rv in reversed(unbounded) if rv in above]
@@ -177,27 +179,12 @@ def _with_shapes(model: Model, found: Sequence[Sequence[EffectsRead]]) -> list[l
     return with_shapes
 
 
-def _scaled(
-    read: Variable, effects: Variable, row_axis: int, clients: dict[Variable, list[Apply]], terms: Sequence[Variable]
-) -> tuple[Variable, Variable]:
-    """Follow entries of rows through what is the same for all rows, and return both ends with that done to groups.
-
-    ``tau * z[g]`` are entries of ``tau * z``.
-    """
-    while row_axis == 0 and read not in terms and len(clients.get(read, ())) == 1:
-        (node,) = clients[read]
-        which = [k for k, var in enumerate(node.inputs) if var is read]
-        others = [var for var in node.inputs if var is not read]
-        if len(which) != 1 or not keeps_affine(node.op, which) or not _same_for_rows(node, which[0], others):
-            break
-        effects = node.op(*[effects if var is read else var for var in node.inputs])
-        read = node.outputs[0]
-    return read, effects
-
-
-def _same_for_rows(node: Apply, own: int, others: Sequence[Variable]) -> bool:
-    """Whether rows of a first axis stay there, and the other inputs of a node have no entry for single rows."""
+def _same_for_rows(node: Apply, own: int) -> bool:
+    """Whether a node does the same to all rows of a first axis, which stay there."""
+    if not keeps_affine(node.op, [own]):
+        return False
     if isinstance(node.op, Elemwise):
+        others = [var for k, var in enumerate(node.inputs) if k != own]
         return node.inputs[own].type.ndim == node.outputs[0].type.ndim and all(v.type.broadcastable[0] for v in others)
     return isinstance(node.op, Dot) and own == 0 and node.inputs[0].type.ndim == 2
 

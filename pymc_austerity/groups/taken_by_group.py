@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -59,6 +59,27 @@ def taken_by_group(node: Apply) -> tuple[Variable, Index, int] | None:
     if others:
         effects = effects[(slice(None), *others)]
     return effects, indices[axis], row_axis
+
+
+def followed(
+    read: Variable,
+    effects: Variable,
+    clients: Mapping[Variable, Sequence[Apply]],
+    ends: Sequence[Variable],
+    passes: Callable[[Apply, int], bool],
+) -> tuple[Variable, Variable]:
+    """Follow what is read through single nodes that `passes`, with its place among their inputs, holds of.
+
+    Return what it becomes, and what the effects do by the same nodes.
+    """
+    while read not in ends and len(clients.get(read, ())) == 1:
+        (node,) = clients[read]
+        which = [k for k, var in enumerate(node.inputs) if var is read]
+        if len(which) != 1 or not passes(node, which[0]):
+            break
+        effects = node.op(*[effects if var is read else var for var in node.inputs])
+        read = node.outputs[0]
+    return read, effects
 
 
 def _is_whole_vector(index: Variable) -> bool:

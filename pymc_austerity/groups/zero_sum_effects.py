@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.scalar import Mul, Neg, TrueDiv
 from pytensor.tensor.elemwise import Elemwise
 
-from pymc_austerity.groups.taken_by_group import EffectsRead, Index, number_of_cell, taken_by_group
+from pymc_austerity.groups.taken_by_group import EffectsRead, Index, followed, number_of_cell, taken_by_group
 from pymc_austerity.likelihood import NotRowWiseError
 from pymc_austerity.likelihood.axis import RowAxis
 from pymc_austerity.likelihood.row_axis import prove_row_axis
@@ -41,18 +42,15 @@ def zero_sums_read(
     terms: Sequence[Variable],
 ) -> list[EffectsRead]:
     """Return the effects that are a source whose entries sum to zero, times a factor; none if no row reads them so."""
-    effects, _ = followed_by_factors(source, clients, terms, source.owner.op.ndim_supp)
+    factors = partial(_is_factor, n_axes=source.owner.op.ndim_supp)
+    effects, _ = followed(source, source, clients, [term for term in terms if term is not source], factors)
     if source.type.ndim == 2:
         return _of_table(source, effects, nodes, terms)
     of_effects = clients.get(effects, [])
     taken = taken_by_group(of_effects[0]) if len(of_effects) == 1 else None
     if taken is None or taken[0] is not effects:
         return [EffectsRead(effects, effects, None, 0, source, 0, True)]
-    read, factors = followed_by_factors(of_effects[0].outputs[0], clients, terms)
-    at = of_effects[0].outputs[0]
-    for node in factors:
-        effects = node.op(*[effects if var is at else var for var in node.inputs])
-        at = node.outputs[0]
+    read, effects = followed(of_effects[0].outputs[0], effects, clients, terms, _is_factor)
     return [EffectsRead(effects, read, taken[1], 0, source, 0, True)]
 
 
@@ -84,25 +82,12 @@ def _axis_of(source: Variable, effects: Variable, table: Variable, index: Index)
     return None
 
 
-def followed_by_factors(
-    var: Variable, clients: Mapping[Variable, Sequence[Apply]], ends: Sequence[Variable], n_axes: int = 1
-) -> tuple[Variable, list[Apply]]:
-    """Follow a variable through products with what is the same along its last axes, and return the last, and these."""
-    passed: list[Apply] = []
-    while len(clients.get(var, ())) == 1 and not (passed and var in ends):
-        (node,) = clients[var]
-        which = [k for k, other in enumerate(node.inputs) if other is var]
-        scalar = node.op.scalar_op if isinstance(node.op, Elemwise) else None
-        keeps = isinstance(scalar, Mul | Neg) or (isinstance(scalar, TrueDiv) and which == [0])
-        if (
-            not keeps
-            or len(which) != 1
-            or not all(all(o.type.broadcastable[-n_axes:]) for o in node.inputs if o is not var)
-        ):
-            break
-        var = node.outputs[0]
-        passed.append(node)
-    return var, passed
+def _is_factor(node: Apply, own: int, n_axes: int = 1) -> bool:
+    """Whether a node multiplies an input by what is the same along its last axes."""
+    scalar = node.op.scalar_op if isinstance(node.op, Elemwise) else None
+    others = [var for k, var in enumerate(node.inputs) if k != own]
+    multiplies = isinstance(scalar, Mul | Neg) or (isinstance(scalar, TrueDiv) and own == 0)
+    return multiplies and all(all(var.type.broadcastable[-n_axes:]) for var in others)
 
 
 def sums_are_few(of: EffectsRead) -> bool:
