@@ -76,10 +76,10 @@ def _learn(
     if test is not None and test.reads is Reads.BY_BOUNDS and found.bounds is None:
         test = Exact()
     if found.costs is not None:
-        chosen = choose_carried_rows(found.costs, rest_of_draw(found.expansion), len(found.rows))
-        test = chosen.test if test is None else test
+        cheapest, widening = choose_carried_rows(found.costs, rest_of_draw(found.expansion), len(found.rows))
+        test = cheapest if test is None else test
         if found.bounds is not None:
-            found = found._replace(bounds=found.bounds._replace(widening=chosen.widening))
+            found = found._replace(bounds=found.bounds._replace(widening=widening))
     assert test is not None
     if test.reads.a_part and test.reads is not Reads.BY_BOUNDS:
         with suppress(NeedsDistinctRowsError):  # of a test that reads each row once

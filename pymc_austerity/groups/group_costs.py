@@ -78,13 +78,6 @@ def estimate_costs(
     return GroupCosts(float(refreshed), float(drawn), drawn_within, float(noise_of_drawn), weighted)
 
 
-class CarriedRows(NamedTuple):
-    """How a carried move is decided."""
-
-    test: AcceptanceTest
-    widening: float  # by how much bounds are best raised, so that more rows with less noise are drawn; 1 without bounds
-
-
 def cheapest(noise: float, least: float, most: float, rest: float) -> tuple[float, float]:
     """Return how many rows a carried move reads best, and the logarithm of what an accepted one costs in rows.
 
@@ -97,14 +90,14 @@ def cheapest(noise: float, least: float, most: float, rest: float) -> tuple[floa
     return float(numbers[best]), float(costs[best])
 
 
-def choose_carried_rows(costs: GroupCosts, rest: float, n_rows: int) -> CarriedRows:
-    """Choose the test of the carried move, and its number of rows."""
+def choose_carried_rows(costs: GroupCosts, rest: float, n_rows: int) -> tuple[AcceptanceTest, float]:
+    """Choose the test of the carried move, and by how much bounds are raised for more rows with less noise."""
     n, cost = cheapest(costs.noise_of_weighted, _LEAST, min(_MOST, max(_LEAST, n_rows / 2)), rest)
     penalty = NoisePenalty(round(n))
     if not costs.drawn < _SHARE * n_rows:
-        return CarriedRows(penalty, 1.0)
+        return penalty, 1.0
     n, exact = cheapest(costs.noise_of_drawn, costs.drawn, _SHARE * n_rows, rest)
-    return CarriedRows(ScalableSubsampling() if exact < np.log(_WORTH) + cost else penalty, n / costs.drawn)
+    return (ScalableSubsampling() if exact < np.log(_WORTH) + cost else penalty), n / costs.drawn
 
 
 def rest_of_draw(e: GroupExpansion) -> float:
