@@ -11,7 +11,7 @@ rows and the prior averaged over it (variational inference; Opper and Archambeau
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -49,43 +49,37 @@ _FLATTEST = 1e-8
 _NOT_FINITE = "The log posterior or a derivative is not finite near the initial point of the model."
 
 
-class _Cloud(NamedTuple):
-    """Points of the normal law that a quadratic gives, shape (S, D), and what it leaves of all rows over these."""
-
-    thetas: np.ndarray
-    left: float
-
-
 def steer_groups(search: GroupSearch, centre: GroupCentre) -> tuple[GroupCentre, float]:
     """Return the quadratic that steers with its law of φ: the expansion at the centre where averages do not gain.
 
     And the standard deviation of what it leaves of all rows.
     """
     rng, best = np.random.default_rng(2011), centre
-    cloud, passes = _cloud(search, best, rng), centre.passes
+    (thetas, left), passes = _cloud(search, best, rng), centre.passes
     for _ in range(_ROUNDS):
-        if not cloud.left > _SMALL:
+        if not left > _SMALL:
             break
-        averaged = average([search.expand(theta) for theta in cloud.thetas])
-        passes += len(cloud.thetas)
+        averaged = average([search.expand(theta) for theta in thetas])
+        passes += len(thetas)
         if not np.isfinite(averaged.hessian).all():
             break
         found = GroupCentre(averaged, *normal_law(search, averaged), 0)
-        around = _cloud(search, found, rng)
-        if not around.left < cloud.left:
+        around, less = _cloud(search, found, rng)
+        if not less < left:
             break
-        best, cloud = found, around
-    return best._replace(passes=passes), cloud.left
+        best, thetas, left = found, around, less
+    return best._replace(passes=passes), left
 
 
-def _cloud(search: GroupSearch, of: GroupCentre, rng: np.random.Generator) -> _Cloud:
+def _cloud(search: GroupSearch, of: GroupCentre, rng: np.random.Generator) -> tuple[list[np.ndarray], float]:
+    """Return points of the normal law that a quadratic gives, and the spread of what it leaves of all rows there."""
     e, thetas, left = of.expansion, [], []
     shared, own = antithetic(rng, of.mean.size), antithetic(rng, e.own.size)
     for of_shared, of_own in zip(shared, own, strict=True):
         theta = search.surrogate.theta(of.mean + of.factor @ of_shared, of_own.reshape(e.own.shape), e)
         left.append(search.total(theta) - float(grouped_sum(theta, search.data.others0, by_reference(e))))
         thetas.append(theta)
-    return _Cloud(np.array(thetas), float(np.std(left)))
+    return thetas, float(np.std(left))
 
 
 def antithetic(rng: np.random.Generator, size: int) -> np.ndarray:

@@ -48,17 +48,12 @@ class GroupTails(NamedTuple):
     bend: np.ndarray
 
 
-def no_tails(n_groups: int, size: int) -> GroupTails:
-    """Return that all groups are proposed from a normal law."""
-    return GroupTails(np.full(n_groups, -1), *np.empty((3, 0, size)))
-
-
 def find_tails(log_law: LogLaw, sizes: np.ndarray, size: int) -> GroupTails:
     """Look at the law of each group, and fit those that are far from normal.
 
     `sizes`, shape (G,): parameters of each group, `size` at most; those of none are left as they are.
     """
-    found, bent = no_tails(sizes.size, size), np.zeros(sizes.size, bool)
+    number, bent = np.full(sizes.size, -1), np.zeros(sizes.size, bool)
     for k in range(size):
         here = log_law(k, 0.0)
         for x in _LOOKED_AT:
@@ -66,10 +61,10 @@ def find_tails(log_law: LogLaw, sizes: np.ndarray, size: int) -> GroupTails:
                 share = (here - log_law(k, x)) / (x * x / 2)
             bent |= (k < sizes) & ~((share > _LEAST_FALL) & (share < _MOST_FALL))
     if not bent.any():
-        return found
+        return GroupTails(number, *np.empty((3, 0, size)))
     fits = [_bent_law(np.array([log_law(k, x)[bent] for x in _POINTS])) for k in range(size)]
-    found.number[bent] = np.arange(bent.sum())
-    return GroupTails(found.number, *(np.ascontiguousarray(np.transpose(of)) for of in zip(*fits, strict=True)))
+    number[bent] = np.arange(bent.sum())
+    return GroupTails(number, *(np.ascontiguousarray(np.transpose(of)) for of in zip(*fits, strict=True)))
 
 
 def _bent_law(log_law: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
