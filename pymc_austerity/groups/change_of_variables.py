@@ -41,10 +41,7 @@ class ChangeOfVariables:
 def change_of_variables(
     source: Variable, read: Sequence[EffectsRead], variables: Sequence[Variable]
 ) -> ChangeOfVariables | None:
-    """Return the change of variables for one of the `variables` of a model.
-
-    None where there is none to make, or it is no bijection.
-    """
+    """Return the change of one of the `variables` of a model; None where there is none or it is no bijection."""
     axis = read[0].source_axis
     if read[0].zero_sum:
         return ChangeOfVariables(*by_zero_sum(source, read))

@@ -85,10 +85,7 @@ def _by_group(to_effects: PointMap, axes: Mapping[str, int | None], point: Point
 
 
 def _of_sums(to_effects: PointMap, name: str, point: Point) -> float:
-    """Return log |JᵀJ| / 2 of a map that is a number times an isometry along each row of z; NaN if it is not.
-
-    A matrix with a row and a column for each group would not fit into memory.
-    """
+    """Return log |JᵀJ| / 2 of a map that is a number times an isometry along each row of z, without J; NaN if not."""
     rng, z, origin = np.random.default_rng(2007), np.atleast_2d(point[name]), to_effects(point)[name]
 
     def stretched(by: np.ndarray) -> float:

@@ -38,10 +38,7 @@ from pymc_austerity.likelihood.row_axis import prove_row_axis
 
 
 def effects_read(model: Model, with_zero_sums: bool = True) -> list[EffectsRead]:
-    """Return the effects that are affine in one unbounded variable of a model with an entry for each group.
-
-    And those of variables whose entries sum to zero, if they are asked for.
-    """
+    """Return the effects that are affine in an unbounded variable with an entry for each group, or that sum to zero."""
     terms = [*model.basic_RVs, *model.potentials]
     nodes = list(toposort(terms))
     clients: dict[Variable, list[Apply]] = {}

@@ -86,10 +86,7 @@ def eliminate(factor: np.ndarray, between: np.ndarray, rate: float, e: Any) -> t
 
 @njit
 def _take_off(left: np.ndarray, half: np.ndarray, g: int, rows: np.ndarray, e: Any) -> None:
-    """Take what group g of the first factor has between its cells, H_aᵀH_b, off S.
-
-    `rows` are zero, to work in, and are zero again afterwards.
-    """
+    """Take what group g has between its cells, H_aᵀH_b, off S; `rows` are zeros to work in, and are left so."""
     places, other, sizes, first = e.left, e.cell_with, e.size, e.cell_start[g]
     # Where g has cells with many groups, rows of S are gone through as a whole: eight times as fast.
     n_cells, row, spread = e.cell_start[g + 1] - first, rows[-1], rows[:-1]

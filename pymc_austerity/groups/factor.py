@@ -169,10 +169,7 @@ def _require_split(
     remedy: str = GROUPS_FIRST,
     along: str = GROUPS_FIRST,
 ) -> None:
-    """Show that entry g of a graph reads entry g of the variables of groups, and no other.
-
-    `along` says what to do where the entries are on another axis than the first.
-    """
+    """Show that entry g of a graph reads entry g of the variables alone; `along` is the remedy for other axes."""
     # Data with an entry for each group, such as covariates, are aligned with them; as many entries may also be
     # chance, as those of the numbers that place three entries in a factor of a covariance where there are three groups.
     leaves = [v for v in ancestors([graph]) if is_array_leaf(v) and v.type.ndim and array_of(v).shape[0] == n_groups]
@@ -207,10 +204,7 @@ def prior_terms(model: Model, data: ModelData, members: Sequence[Variable]) -> d
 def _prior_by_group(
     model: Model, data: ModelData, members: Sequence[Variable], n_groups: int
 ) -> tuple[Variable, frozenset[Variable], bool]:
-    """Return the vector of prior terms that read the variables of groups, in terms of θ, and what they are terms of.
-
-    And whether they read other free variables.
-    """
+    """Return the vector of prior terms that read the groups, in θ, their terms, and whether others are read."""
     graphs, vectors = prior_terms(model, data, members), []
     for term, graph in graphs.items():
         _require_split(graph, dict.fromkeys(members, RowAxis(0)), n_groups, f"The prior term of {term.name!r}")

@@ -64,10 +64,7 @@ def _precision(
 
 @njit
 def condition(links, theta, others, fixed, e):  # type: ignore[no-untyped-def]
-    """Return the `Conditional` given the φ in θ, with the `GroupPriorLinks` of a model; of groups θ says nothing.
-
-    No sum of effects is zero here: `condition_on_sums`.
-    """
+    """Return the `Conditional` given the φ in θ; the groups in θ are not read, and no sum of effects is zero."""
     # Not in the loops, where numba would count references.
     own, sizes, centre, precision, gradient, cross = e.own, e.size, e.centre, e.precision, e.gradient, e.cross
     n_groups, size = own.shape
@@ -175,10 +172,7 @@ class OnSurrogate(NamedTuple):
 def build_surrogate(
     condition: Condition = condition, place: Callable[..., None] = place_all
 ) -> Callable[..., OnSurrogate]:
-    """Compile ``surrogate(phi, z, links, others, fixed, e)``, which returns the point there.
-
-    The links are those of a `GroupModel`; `place` puts the groups where their z say.
-    """
+    """Compile ``surrogate(phi, z, links, others, fixed, e)``: a point; `place` puts the groups where their z say."""
 
     @njit
     def surrogate(phi, z, links, others, fixed, e):  # type: ignore[no-untyped-def]

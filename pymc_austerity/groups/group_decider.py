@@ -190,10 +190,7 @@ def predicted_rows(decider: GroupDecider) -> float:
 
 
 def expected_rows(decider: GroupDecider) -> tuple[float, bool]:
-    """Return the rows that a draw reads, and whether some draws read all.
-
-    Where the test of the carried move reads batches, its rows are those of the first look.
-    """
+    """Return the rows that a draw reads, of batches those of the first look, and whether some draws read all."""
     if decider.parts.drawn.reads is Reads.BY_BOUNDS:
         costs = decider.prepared.costs
         return predicted_rows(decider), costs is not None and costs.drawn_within < costs.drawn == np.inf

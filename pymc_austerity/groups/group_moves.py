@@ -27,10 +27,7 @@ GroupTransition = Callable[..., tuple[tuple[Any, ...], tuple[Any, ...], bool]]
 def build_group_transition(
     parts: GroupParts, data: types.Type, state: types.Type, looks: types.Type, generators: types.Type
 ) -> GroupTransition:
-    """Compile a carried move, one of tied groups, a refresh of each factor, and the moves that the prior decides.
-
-    They take a θ, and values of these types.
-    """
+    """Compile all moves of a draw, for a θ and values of these types."""
     given, move = (data, state, generators), build_move_along(log_prior_at)
     refresh = compile_apart(build_refresh(parts), VECTOR, types.int64, data, state, looks, generators)
     return _composed(

@@ -22,10 +22,7 @@ from pymc_austerity.rows import Rows
 
 @dataclass(frozen=True, eq=False)
 class GroupSurrogate:
-    """Evaluates the surrogate of a model from Python, for its data that are not indexed by row.
-
-    `e` is the expansion of the rows throughout.
-    """
+    """Evaluates the surrogate of a model from Python; `e` is the expansion of the rows throughout."""
 
     model: GroupModel
     others: np.ndarray  # values of the variables of other steps

@@ -104,10 +104,7 @@ def propose_across(z, z_new, size, freedom, rng):  # type: ignore[no-untyped-def
 
 @njit
 def propose_by_tails(z, z_new, size, of, tails, rng):  # type: ignore[no-untyped-def]
-    """Put z′, from law number `of` or a step of a walk, in the place of standard normal numbers.
-
-    Return log q(z|z′) − log q(z′|z).
-    """
+    """Put z′, from law number `of` or by a walk, in the place of normal numbers; return log q(z|z′) − log q(z′|z)."""
     middle, width, bend = tails.middle, tails.width, tails.bend
     if rng.random() < _WALKS:
         length = np.exp(_LENGTHS * (2.0 * rng.random() - 1.0)) / np.sqrt(size)

@@ -48,10 +48,7 @@ def by_invertible(node: Apply) -> bool:
 
 
 def inverse_by_ops(effects: Variable, source: Variable, new: Variable) -> tuple[Variable, Variable] | None:
-    """Return the source as a function of `new`, which stands for its effects, and log |∂z/∂u|, a number.
-
-    Return None where an operation between them cannot be taken back.
-    """
+    """Return the source by `new`, which stands for its effects, and log |∂z/∂u|; None where no inverse is known."""
     path = nodes_between(source, effects)
     depends = {source, *(out for node in path for out in node.outputs)}
     value, log_jacobian = new, pt.constant(0.0, dtype="float64")

@@ -80,10 +80,7 @@ def _has_free_sign(model: Model, loading: Variable, source: Variable) -> bool:
 
 
 def _that_may_turn(model: Model, source: Variable) -> list[Variable]:
-    """Return unbounded variables that are in the law of a variable, multiply what is made of it, or have it in theirs.
-
-    And those that are so to these.
-    """
+    """Return unbounded variables that share a law or a product with a variable, and those that do so with these."""
     free = [rv for rv in model.free_RVs if model.rvs_to_transforms[rv] is None and rv.type.dtype.startswith("float")]
     # What laws and potentials are made of: a graph ends at what is drawn.
     terms = [term.owner for term in (*model.basic_RVs, *model.potentials) if term.owner is not None]

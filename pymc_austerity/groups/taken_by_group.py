@@ -68,10 +68,7 @@ def followed(
     ends: Sequence[Variable],
     passes: Callable[[Apply, int], bool],
 ) -> tuple[Variable, Variable]:
-    """Follow what is read through single nodes that `passes`, with its place among their inputs, holds of.
-
-    Return what it becomes, and what the effects do by the same nodes.
-    """
+    """Return what is read behind single nodes that `passes` holds of, and what the same nodes make of effects."""
     while read not in ends and len(clients.get(read, ())) == 1:
         (node,) = clients[read]
         which = [k for k, var in enumerate(node.inputs) if var is read]
