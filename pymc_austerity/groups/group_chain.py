@@ -10,9 +10,9 @@ import numpy as np
 from pymc_austerity.acceptance import DECIDED
 from pymc_austerity.groups.group_decider import GroupDecider
 from pymc_austerity.groups.group_parts import data_by_reference
+from pymc_austerity.groups.moves_on_all_rows import adapt_tied
 from pymc_austerity.groups.prior_moves import MOST_SHIFTS
 from pymc_austerity.groups.shared_move import adapt_shared, learn_shared
-from pymc_austerity.groups.tied_move import adapt_tied
 from pymc_austerity.kernel.chain import AnyChain, Draw
 
 #: Statistics that are added up over the transitions of a draw; the others are averaged.

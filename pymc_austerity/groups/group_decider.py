@@ -28,9 +28,9 @@ from pymc_austerity.groups.group_parts import (
     without_reach,
 )
 from pymc_austerity.groups.group_search import GroupSurrogate
+from pymc_austerity.groups.moves_on_all_rows import tied_state
 from pymc_austerity.groups.prepared_groups import PreparedGroups
 from pymc_austerity.groups.shared_move import shared_state
-from pymc_austerity.groups.tied_move import tied_state
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Outcome, pack_generators
 from pymc_austerity.kernel.chain import NEARER, further_start, largest_fall

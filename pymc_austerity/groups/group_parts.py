@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_austerity.acceptance import DECIDED, AcceptanceTest, Conclude, Question, RowReader, Terms
+from pymc_austerity.acceptance import DECIDED, AcceptanceTest, Conclude, RowReader, Terms
 from pymc_austerity.compile.addresses import Addresses, n_rows_at
 from pymc_austerity.compile.by_reference import Reference, by_reference
 from pymc_austerity.compile.cache import built_once
@@ -21,7 +21,7 @@ from pymc_austerity.groups.group_tails import GroupTails
 from pymc_austerity.groups.nested_shifts import Nested
 from pymc_austerity.groups.prepared_groups import Turns
 from pymc_austerity.groups.shared_move import SharedState, SharedSteps
-from pymc_austerity.kernel import ROWS, build_terms
+from pymc_austerity.kernel import build_terms
 from pymc_austerity.likelihood import LinkedDensity, Place
 from pymc_austerity.rows import RowSource
 
@@ -178,21 +178,3 @@ def _terms_of_groups(terms_of_rows: Terms) -> Terms:
         return terms_of_rows(row_numbers(at.first, numbers, at.places, n_rows_at(at.proposed.arrays)), at.proposed)
 
     return terms
-
-
-def build_decide_on_all(parts: GroupParts) -> Callable[..., Any]:
-    """Compile ``decide(theta_new, theta, offset, noise, data, generators)``: one decision on a move of everything."""
-    return _decide_by(build_conclude(parts, parts.drawn, parts.source), parts.reach)
-
-
-@built_once
-def _decide_by(conclude: Conclude, reach: Callable[..., Any]) -> Callable[..., Any]:
-    @njit
-    def decide(theta_new, theta, offset, noise, data, generators):  # type: ignore[no-untyped-def]
-        centre, n_total = data.expansion.centre, n_rows_at(data.arrays)
-        proposed = Place(data.links.seen, theta_new, theta, data.others, centre, data.fixed, data.arrays)
-        at, reached = GroupPlace(proposed, data.places, 0), reach(theta_new, theta, data)
-        asked = Question(at, n_total, reached, offset, float(n_total), noise)
-        return conclude(generators[ROWS], data.row_state, data.looks, asked)
-
-    return decide

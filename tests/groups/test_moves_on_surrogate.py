@@ -11,10 +11,10 @@ from numba import njit
 import pymc_austerity as pma
 from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.compile.cache import cached
-from pymc_austerity.groups.carried_move import build_carried_move
 from pymc_austerity.groups.group_chain import GroupChain
 from pymc_austerity.groups.group_conditional import OnSurrogate
 from pymc_austerity.groups.group_parts import data_by_reference
+from pymc_austerity.groups.moves_on_all_rows import build_carried_move
 from pymc_austerity.groups.surrogate_move import build_surrogate_move
 from pymc_austerity.kernel import pack_generators
 

@@ -17,14 +17,13 @@ from pymc_austerity.compile import graph_compiler
 from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups import GroupsNotFoundError, read_groups, tied_prior
-from pymc_austerity.groups.carried_move import build_carried_move
 from pymc_austerity.groups.group_conditional import Conditional, build_surrogate, place_all
 from pymc_austerity.groups.group_density import compile_group_prior
 from pymc_austerity.groups.group_model import GroupModel
 from pymc_austerity.groups.group_parts import data_by_reference
 from pymc_austerity.groups.group_pass import GroupPass
+from pymc_austerity.groups.moves_on_all_rows import adapt_tied, build_carried_move, build_tied_move
 from pymc_austerity.groups.shared_move import adapt_shared
-from pymc_austerity.groups.tied_move import adapt_tied, build_tied_move
 from pymc_austerity.kernel import pack_generators
 from pymc_austerity.unsupported_model import UnsupportedModelError
 

@@ -13,7 +13,7 @@ from numba import typeof
 import pymc_austerity as pma
 from pymc_austerity.compile.code_key import code_key
 from pymc_austerity.diagnostics.results import as_dataset, group
-from pymc_austerity.groups.carried_move import build_carried_move
+from pymc_austerity.groups.moves_on_all_rows import build_carried_move
 
 QUIET = {"progressbar": False, "compute_convergence_checks": False, "random_seed": 4}
 #: Two groups have more rows than are read one by one; one has none.
