@@ -14,8 +14,15 @@ from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.group_parts import GroupParts, RefreshOutcome, followed_by, stayed
 from pymc_austerity.groups.group_refresh import Refresh, build_refresh
 from pymc_austerity.groups.moves_on_all_rows import CarriedMove, TiedMove, build_carried_move, build_tied_move
-from pymc_austerity.groups.nested_shifts import NestedShift, build_nested_shift
-from pymc_austerity.groups.prior_moves import MoveGiven, Shift, build_move_along, build_move_given, build_shift
+from pymc_austerity.groups.prior_moves import (
+    MoveGiven,
+    NestedShift,
+    Shift,
+    build_move_along,
+    build_move_given,
+    build_nested_shift,
+    build_shift,
+)
 from pymc_austerity.likelihood.linked_functions import VECTOR, log_prior_at
 
 #: ``transition(theta, data, state, looks_of_large, generators)``: the fields of the `Outcome` of the carried move and

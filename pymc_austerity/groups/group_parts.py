@@ -17,8 +17,8 @@ from pymc_austerity.groups.group_bounds import GroupBounds, spans_of_groups
 from pymc_austerity.groups.group_conditional import Condition, Conditional, OnSurrogate
 from pymc_austerity.groups.group_expansion import GroupExpansion
 from pymc_austerity.groups.group_model import GroupLinks
+from pymc_austerity.groups.group_shifts import Nested
 from pymc_austerity.groups.group_tails import GroupTails
-from pymc_austerity.groups.nested_shifts import Nested
 from pymc_austerity.groups.prepared_groups import Turns
 from pymc_austerity.groups.shared_move import SharedState, SharedSteps
 from pymc_austerity.kernel import build_terms

@@ -20,9 +20,8 @@ from pymc_austerity.groups.group_expansion import GroupExpansion, own_changes, w
 from pymc_austerity.groups.group_mode import GroupCentre, GroupModeError, find_group_centre
 from pymc_austerity.groups.group_pass import chunks
 from pymc_austerity.groups.group_search import GroupSearch
-from pymc_austerity.groups.group_shifts import find_shifts
+from pymc_austerity.groups.group_shifts import find_nested, find_shifts
 from pymc_austerity.groups.group_tails import GroupTails, find_tails
-from pymc_austerity.groups.nested_shifts import find_nested
 from pymc_austerity.groups.prepared_groups import PreparedGroups, find_turns, rows_of_groups
 from pymc_austerity.groups.shared_move import find_shared_steps
 from pymc_austerity.progress import setup_progress

@@ -2,9 +2,14 @@
 
 Such directions are the slow ones of hierarchical and crossed effects (Papaspiliopoulos, Roberts and Zanella, Biometrika
 107, 2020).  C_g is the ratio of the slopes of the rows of a group along the two.
+
+So are shifts of an effect against those nested in it: v_s + δ_s and u_g − C_g δ_s for the groups g within s.
 """
 
 from __future__ import annotations
+
+from itertools import combinations, product
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +18,7 @@ from pymc_austerity.groups.group_search import GroupSearch
 from pymc_austerity.rows import Rows
 
 #: Points at which rows are looked at, their distance from the centre, and how far they go along a shift.
-POINTS, SPREAD, _STEPS = 2, 0.3, (1.0, -0.7)
+_POINTS, _SPREAD, _STEPS = 2, 0.3, (1.0, -0.7)
 #: What may differ, relative to the largest of what is compared; and of sums of squares.
 _RELATIVE_ERROR, _OF_SQUARES = 1e-9, 1e-10
 
@@ -29,7 +34,7 @@ def find_shifts(search: GroupSearch, centre: np.ndarray) -> np.ndarray:
     `centre`, shape (D,): a point with finite density.
     """
     rng = np.random.default_rng(1976)
-    thetas = [centre + SPREAD * rng.standard_normal(centre.size) for _ in range(POINTS)]
+    thetas = [centre + _SPREAD * rng.standard_normal(centre.size) for _ in range(_POINTS)]
     along, directions = search.model.group_pass.directions()
     with_means = [_with_mean(d, f, search, thetas) for d, (f, _) in zip(directions, along)]
     found, whitened = [np.zeros(centre.size)], [np.empty((0, centre.size))]
@@ -38,13 +43,13 @@ def find_shifts(search: GroupSearch, centre: np.ndarray) -> np.ndarray:
         ups = [with_means[c]] if search.model.groups.factors.count(f) > 1 else []
         for q, column in columns.items():
             up = np.zeros(centre.size)
-            up[places_of(search, *along[c])] = column
+            up[_places_of(search, *along[c])] = column
             ups.append(_with_mean(up, f, search, thetas) - (with_means[q] if q < len(along) else directions[q]))
         for up in ups:
             length = _length(up, search, centre) if _keeps_sums(up, search) else None
             if length is None or np.linalg.matrix_rank([*found[1:], up / np.linalg.norm(up)]) < len(found):
                 continue
-            if rows_stay(search, thetas, length * up):
+            if _rows_stay(search, thetas, length * up):
                 found.append(up / np.linalg.norm(up))
                 of_parameter.append(length * up)
         if of_parameter:
@@ -52,7 +57,7 @@ def find_shifts(search: GroupSearch, centre: np.ndarray) -> np.ndarray:
     return np.concatenate(whitened)
 
 
-def places_of(search: GroupSearch, f: int, k: int) -> np.ndarray:
+def _places_of(search: GroupSearch, f: int, k: int) -> np.ndarray:
     """Return where the k-th parameters of the groups of a factor lie in θ."""
     groups = search.model.groups
     return np.asarray(groups.own[groups.first[f] : groups.first[f + 1], k])
@@ -65,7 +70,7 @@ def _columns(search: GroupSearch, theta: np.ndarray) -> list[dict[int, np.ndarra
     for c, (f, _) in enumerate(along):
         columns, of_rows = {}, search.member.of_rows[groups.factors.index(f)]
         for q in [*range(len(along), len(directions)), *(q for q in range(c) if along[q][0] < f)]:
-            ratio = ratio_of_slopes(search, theta, directions[c], directions[q], of_rows)
+            ratio = _ratio_of_slopes(search, theta, directions[c], directions[q], of_rows)
             if ratio is not None:
                 column = ratio[groups.first[f] : groups.first[f + 1]]
                 # Groups without rows go along, so that the mean of all can.
@@ -74,7 +79,7 @@ def _columns(search: GroupSearch, theta: np.ndarray) -> list[dict[int, np.ndarra
     return found
 
 
-def ratio_of_slopes(
+def _ratio_of_slopes(
     search: GroupSearch, theta: np.ndarray, along: np.ndarray, other: np.ndarray, of_rows: np.ndarray
 ) -> np.ndarray | None:
     """Return the slopes of rows along another direction over those along one, for each group; None if they differ.
@@ -131,7 +136,7 @@ def _length(direction: np.ndarray, search: GroupSearch, theta: np.ndarray) -> fl
     return None
 
 
-def rows_stay(search: GroupSearch, thetas: list[np.ndarray], direction: np.ndarray) -> bool:
+def _rows_stay(search: GroupSearch, thetas: list[np.ndarray], direction: np.ndarray) -> bool:
     """Whether all rows stay as they are where θ moves along a direction."""
     for theta, step in zip(thetas, _STEPS, strict=True):
         for batch in chunks(search.rows):
@@ -154,3 +159,49 @@ def _whitened(directions: np.ndarray, search: GroupSearch, theta: np.ndarray) ->
         return np.linalg.solve(np.linalg.cholesky(curvature), directions)
     except np.linalg.LinAlgError:  # a prior that is not normal
         return directions
+
+
+class Nested(NamedTuple):
+    """Which parameters are nested in which, one pair of a finer and a coarser factor after the other."""
+
+    start: np.ndarray  # int64 (Q + 1,): pair q has the entries ``start[q]`` to ``start[q + 1] - 1`` of what follows
+    #: int64 (M, 2): a group g of the finer factor and which of its parameters, and the same of the coarser one.
+    child: np.ndarray
+    parent: np.ndarray
+    column: np.ndarray  # (M,): C_g
+
+
+def find_nested(search: GroupSearch, centre: np.ndarray) -> Nested:
+    """Return the parameters of groups that are nested in those of coarser groups, with rows that read both."""
+    groups, of_rows = search.model.groups, search.member.of_rows
+    along, directions = search.model.group_pass.directions()
+    pairs: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    single = [f for f, together in enumerate(groups.moves_together) if groups.factors.count(f) == 1 and not together]
+    rng = np.random.default_rng(1991)
+    thetas = [centre + _SPREAD * rng.standard_normal(centre.size) for _ in range(_POINTS)]
+    for finer, coarser in combinations(single, 2):
+        inner, outer = (of_rows[groups.factors.index(f)] for f in (finer, coarser))
+        parent = np.full(len(groups.own), -1)
+        parent[inner] = outer
+        if not np.array_equal(parent[inner], outer):
+            continue
+        of = [[c for c, (f, _) in enumerate(along) if f == factor] for factor in (finer, coarser)]
+        for c, d in product(*of):
+            column = _ratio_of_slopes(search, thetas[0], directions[c], directions[d], inner)
+            if column is None:
+                continue
+            column = np.nan_to_num(column)
+            child = np.flatnonzero(column)
+            shift = np.zeros(centre.size)
+            shift[_places_of(search, *along[d])] = rng.standard_normal(int(np.diff(groups.first)[coarser]))
+            k, q = along[c][1], along[d][1]
+            shift[groups.own[child, k]] = -column[child] * shift[groups.own[parent[child], q]]
+            if _rows_stay(search, thetas, shift):
+                own, outer_own = (
+                    np.column_stack([g, np.full(g.size, of)]) for g, of in ((child, k), (parent[child], q))
+                )
+                pairs.append((own, outer_own, column[child]))
+    start = np.cumsum([0, *(len(column) for *_, column in pairs)])
+    none = np.empty((0, 2), np.int64)
+    child, parents = (np.concatenate([none, *(pair[i] for pair in pairs)]) for i in range(2))
+    return Nested(start, child, parents, np.concatenate([np.empty(0), *(pair[2] for pair in pairs)]))

@@ -1,7 +1,9 @@
-"""Moves on which no row changes, so that the prior decides: along single parameters, and along directions.
+"""Moves on which no row changes, so that the prior decides: along parameters, along directions, and of nested effects.
 
 A chain is quick where groups say little of their effects by the carried move, and where they say much by moves given
-the effects (interweaving; Yu and Meng, Journal of Computational and Graphical Statistics 20, 2011).
+the effects (interweaving; Yu and Meng, Journal of Computational and Graphical Statistics 20, 2011).  Shifts of effects
+against those nested in them keep the sums u_g + v_s(g), as where a hierarchy is centred (Papaspiliopoulos, Roberts and
+Sköld, Statistical Science 22, 2007): where rows say much of these, moves of u and v one after the other are slow.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import numpy as np
 from pymc_austerity.compile.bounded_integers import integer_below
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.groups.group_density import group_derivatives_at, group_terms_at
 from pymc_austerity.kernel import DECIDE, PROPOSE
 from pymc_austerity.likelihood import LinkedLogPrior
 
@@ -29,6 +32,8 @@ MoveAlong = Callable[..., tuple[np.ndarray, bool]]
 MoveGiven = Callable[..., np.ndarray]
 #: ``shift(theta, data, generators)``: θ, and how many shifts were accepted.
 Shift = Callable[..., tuple[np.ndarray, int]]
+#: ``nested(theta, data, generators)``: θ.
+NestedShift = Callable[..., np.ndarray]
 
 
 # A loop: numba takes a second to compile each of the expressions of arrays that it stands for.
@@ -117,3 +122,66 @@ def build_shift(move: MoveAlong) -> Shift:
         return theta, n_accepted
 
     return shift
+
+
+@built_once
+def build_nested_shift() -> NestedShift:
+    """Compile the shifts of all coarser effects at once, each proposed from the normal law of its prior.
+
+    The prior decides on each. Where the prior is normal all are accepted: v is then drawn given the sums.
+    """
+
+    @njit
+    def normal_along(theta, pair, data):  # type: ignore[no-untyped-def]
+        """Return the mean of each δ, its precision, and the log prior terms that it changes, by coarser group."""
+        e, nested = data.expansion, data.nested
+        t, own = e.ties, e.own
+        links, at = data.links.prior, (theta, data.others, data.fixed)
+        slope, curvature, _ = group_derivatives_at(
+            links.derivatives, *at, own, e.size, t.at, t.probes, t.weights, t.own_at, t.own, t.between
+        )
+        terms = group_terms_at(links.terms, *at)
+        mean, precision, total = np.zeros(len(own)), np.zeros(len(own)), np.zeros(len(own))
+        for i in range(nested.start[pair], nested.start[pair + 1]):
+            g, k = nested.child[i]
+            s, q = nested.parent[i]
+            if precision[s] == 0.0:
+                mean[s], precision[s], total[s] = slope[s, q], curvature[s, q, q], terms[s]
+            mean[s] -= nested.column[i] * slope[g, k]
+            precision[s] += nested.column[i] ** 2 * curvature[g, k, k]
+            total[s] += terms[g]
+        for s in range(mean.size):
+            mean[s] = mean[s] / precision[s] if precision[s] > 0.0 else 0.0
+        return mean, precision, total
+
+    @njit
+    def shifted(theta, step, pair, data):  # type: ignore[no-untyped-def]
+        nested, own, theta_new = data.nested, data.expansion.own, theta.copy()
+        for i in range(nested.start[pair], nested.start[pair + 1]):
+            g, k = nested.child[i]
+            s, q = nested.parent[i]
+            theta_new[own[g, k]] -= nested.column[i] * step[s]
+            theta_new[own[s, q]] = theta[own[s, q]] + step[s]
+        return theta_new
+
+    @njit
+    def nested_shift(theta, data, generators):  # type: ignore[no-untyped-def]
+        for pair in range(data.nested.start.size - 1):
+            mean, precision, here = normal_along(theta, pair, data)
+            step, z = np.zeros(mean.size), np.zeros(mean.size)
+            for s in range(mean.size):
+                if precision[s] > 0.0:
+                    z[s] = generators[PROPOSE].standard_normal()
+                    step[s] = mean[s] + z[s] / np.sqrt(precision[s])
+            mean_back, precision_back, there = normal_along(shifted(theta, step, pair, data), pair, data)
+            for s in range(mean.size):
+                if precision[s] > 0.0:
+                    u, back = generators[DECIDE].random(), -step[s] - mean_back[s]
+                    log_ratio = there[s] - here[s] + (z[s] ** 2 - precision_back[s] * back**2) / 2.0
+                    log_ratio += np.log(precision_back[s] / precision[s]) / 2.0 if precision_back[s] > 0.0 else -np.inf
+                    if not np.log1p(-u) < log_ratio:
+                        step[s] = 0.0
+            theta = shifted(theta, step, pair, data)
+        return theta
+
+    return nested_shift

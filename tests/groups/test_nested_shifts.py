@@ -12,7 +12,8 @@ from scipy import stats
 import pymc_austerity as pma
 from pymc_austerity.compile.cache import cached
 from pymc_austerity.groups.group_parts import data_by_reference
-from pymc_austerity.groups.nested_shifts import build_nested_shift, find_nested
+from pymc_austerity.groups.group_shifts import find_nested
+from pymc_austerity.groups.prior_moves import build_nested_shift
 from pymc_austerity.kernel import pack_generators
 
 C, S, N = 12, 3, 300
