@@ -22,10 +22,10 @@ from pymc_austerity.groups.checked_by_numbers import Point, PointMap, checked_at
 from pymc_austerity.groups.dummies_as_numbers import with_numbers_of_groups
 from pymc_austerity.groups.effects_read import effects_read, is_read_by_rows
 from pymc_austerity.groups.factor import GroupsNotFoundError
+from pymc_austerity.groups.group_index import EffectsRead
 from pymc_austerity.groups.loadings import leave_zero
 from pymc_austerity.groups.nested_groups import Deviations, with_deviations, with_known_numbers, with_nested_by_row
 from pymc_austerity.groups.scales_on_effects import with_scales_on_effects
-from pymc_austerity.groups.taken_by_group import EffectsRead
 from pymc_austerity.groups.zero_sum_effects import sum_over
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood.derived_model import derived_model, replacing

@@ -22,8 +22,8 @@ from pytensor.tensor.subtensor import Subtensor
 
 from pymc_austerity.compat import replace_parts
 from pymc_austerity.groups.effects_read import axis_entering, distinct
+from pymc_austerity.groups.group_index import EffectsRead, number_of_cell
 from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between
-from pymc_austerity.groups.taken_by_group import EffectsRead, number_of_cell
 from pymc_austerity.groups.zero_sum_effects import by_zero_sum
 
 

@@ -26,9 +26,9 @@ from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor
 from pytensor.tensor.type import TensorType
 
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
+from pymc_austerity.groups.group_index import EffectsRead, RowIndex, followed, taken_by_group
 from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between, takes_beside
 from pymc_austerity.groups.loadings import start_of_loading
-from pymc_austerity.groups.taken_by_group import EffectsRead, Index, followed, taken_by_group
 from pymc_austerity.groups.zero_sum_effects import is_zero_sum, sums_are_few, zero_sums_read
 from pymc_austerity.likelihood import NotRowWiseError, keeps_affine
 from pymc_austerity.likelihood.affine import require_affine
@@ -187,7 +187,7 @@ def _same_for_rows(node: Apply, own: int) -> bool:
 
 
 def _affine(
-    effects: Variable, read: Variable, index: Index | None, axis: int, sources: Sequence[Variable]
+    effects: Variable, read: Variable, index: RowIndex | None, axis: int, sources: Sequence[Variable]
 ) -> list[EffectsRead]:
     """Return the effects with each variable that they are affine in."""
     affine = [source for source in sources if not _adds_entries(source, effects) and is_affine(effects, [source])]
@@ -204,7 +204,7 @@ def is_affine(graph: Variable, variables: Sequence[Variable]) -> bool:
 
 
 def _by_ops(
-    effects: Variable, read: Variable, index: Index | None, axis: int, sources: Sequence[Variable]
+    effects: Variable, read: Variable, index: RowIndex | None, axis: int, sources: Sequence[Variable]
 ) -> list[EffectsRead]:
     """Return the effects with each variable of which they are made op by op, as by running sums."""
     inverted = [source for source in sources if inverse_by_ops(effects, source, effects.type()) is not None]

@@ -18,8 +18,8 @@ from pytensor.scalar import Mul, TrueDiv
 
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.groups.checked_by_numbers import Point, checked_at, density_of
+from pymc_austerity.groups.group_index import EffectsRead
 from pymc_austerity.groups.inverse_by_ops import nodes_between
-from pymc_austerity.groups.taken_by_group import EffectsRead
 from pymc_austerity.likelihood.model_graph import is_product
 
 #: Variables of which all combinations of signs are looked at.

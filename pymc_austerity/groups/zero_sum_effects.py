@@ -21,7 +21,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.scalar import Mul, Neg, TrueDiv
 from pytensor.tensor.elemwise import Elemwise
 
-from pymc_austerity.groups.taken_by_group import EffectsRead, Index, followed, number_of_cell, taken_by_group
+from pymc_austerity.groups.group_index import EffectsRead, RowIndex, followed, number_of_cell, taken_by_group
 from pymc_austerity.likelihood import NotRowWiseError
 from pymc_austerity.likelihood.axis import RowAxis
 from pymc_austerity.likelihood.row_axis import prove_row_axis
@@ -71,7 +71,7 @@ def _of_table(
     return found
 
 
-def _axis_of(source: Variable, effects: Variable, table: Variable, index: Index) -> int | None:
+def _axis_of(source: Variable, effects: Variable, table: Variable, index: RowIndex) -> int | None:
     """Return the axis of a table along which groups lie and sum to zero; for cells the last; None if rows read more."""
     if isinstance(index, tuple):
         return 1 if table is effects else None
