@@ -26,6 +26,7 @@ from pymc_austerity.groups.group_index import EffectsRead
 from pymc_austerity.groups.loadings import leave_zero
 from pymc_austerity.groups.nested_groups import Deviations, with_deviations, with_known_numbers, with_nested_by_row
 from pymc_austerity.groups.scales_on_effects import with_scales_on_effects
+from pymc_austerity.groups.sums_within_groups import with_sums_within_groups
 from pymc_austerity.groups.zero_sum_effects import sum_over
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood.derived_model import derived_model, replacing
@@ -63,7 +64,7 @@ def centred_model(
 
     Raises GroupsNotFoundError where the log density in the new coordinates is not that of the model.
     """
-    written, model = model, with_known_numbers(model) if by_numbers else model
+    written, model = model, with_known_numbers(with_sums_within_groups(model)) if by_numbers else model
     users = model
     by_correlations = _of_correlations(model) if by_numbers else None
     if by_correlations is not None:

@@ -212,11 +212,19 @@ def _by_ops(
 
 
 def _adds_entries(source: Variable, effects: Variable) -> bool:
-    """Whether effects have entries beside those of their source, as ``concatenate([zeros((n, 1)), z], axis=1)``."""
+    """Whether effects are not as many as the entries of their source.
+
+    As ``concatenate([zeros((n, 1)), z], axis=1)``, and ``z @ B`` with a matrix B that is not square.
+    """
     nodes = nodes_between(source, effects)
     computed = {source, *(out for node in nodes for out in node.outputs)}
     set_into = [node.inputs[0] for node in nodes if isinstance(node.op, IncSubtensor | AdvancedIncSubtensor)]
-    return takes_beside(source, effects, Join) or not computed.issuperset(set_into)
+    factors = [var for node in nodes if is_product(node) for var in node.inputs if var not in computed]
+    return (
+        takes_beside(source, effects, Join)
+        or not computed.issuperset(set_into)
+        or any(None not in (shape := var.type.shape[-2:]) and len(set(shape)) == 2 for var in factors)
+    )
 
 
 def _part_affine(indexed: Variable, effects: Variable, sources: Sequence[Variable]) -> list[EffectsRead]:

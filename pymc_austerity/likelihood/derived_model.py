@@ -45,6 +45,7 @@ class Joined(NamedTuple):
     graph: Variable
     name: str
     value: Variable | None  # what is observed
+    transformed: bool = True  # as the variable is whose place it takes
 
 
 def derived_model(
@@ -78,7 +79,8 @@ def derived_model(
         graph.name = whole.name if whole is not None else model.rvs_to_values[rv].name if rv in flat else rv.name
         (new.observed_RVs if rv in model.observed_RVs else new.free_RVs).append(graph)
         value = whole.value if whole is not None else None if rv in flat else model.rvs_to_values[rv]
-        transform = None if rv in flat else model.rvs_to_transforms[rv]
+        as_it_is = rv in flat or (whole is not None and not whole.transformed)
+        transform = None if as_it_is else model.rvs_to_transforms[rv]
         new.create_value_var(graph, transform=transform, default_transform=None, value_var=value)
         new.set_initval(graph, None if rv in flat or whole is not None else model.rvs_to_initial_values.get(rv))
         new.add_named_variable(graph)

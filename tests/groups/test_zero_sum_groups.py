@@ -4,18 +4,23 @@ from itertools import product
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 from evidence import MAX_Z
 from grouped import largest_z, law_of_normal_rows, sampled, search_of
+from pymc.distributions.transforms import ZeroSumTransform
 
 import pymc_austerity as pma
 from pymc_austerity.compile.cache import cached
+from pymc_austerity.compile.graph_compiler import BY_NUMPY
 from pymc_austerity.groups import group_mode, read_groups
+from pymc_austerity.groups.centred_model import centred_model
 from pymc_austerity.groups.checked_by_numbers import log_jacobian_of
 from pymc_austerity.groups.crossed_means import NO_TANGENT
 from pymc_austerity.groups.elimination import eliminate, from_white, places_left, solve_joint, to_white
 from pymc_austerity.groups.group_expansion import NO_SCALE, GroupExpansion
 from pymc_austerity.groups.group_mode import find_group_centre
+from pymc_austerity.groups.sums_within_groups import with_sums_within_groups
 from pymc_austerity.groups.tied_prior import ties_together
 from pymc_austerity.groups.zero_sums import keep_sums, reflect, reflect_back, take_sums_off
 
@@ -271,6 +276,45 @@ def test_jacobian_of_sums_is_that_of_a_matrix(shape):
     matrix = np.kron(np.diag(slopes), FREE)
     assert found(FREE.T) == pytest.approx(np.linalg.slogdet(matrix.T @ matrix)[1] / 2)
     assert np.isnan(found(FREE.T * np.where(np.arange(T) == 7, 1 + 1e-5, 1.0)))  # planted: one effect is stretched
+
+
+#: Predictors of three categories that sum to zero within each level, scaled in every place; and how many are replaced.
+WITHIN = {
+    "of the table": (lambda mu, tau, z: (mu + tau * z)[LEVEL], True),
+    "of rows": (lambda mu, tau, z: mu + tau * z[LEVEL], True),
+    "of groups": (lambda mu, tau, z: mu + (pm.HalfNormal("more", shape=T)[:, None] * z)[LEVEL], True),
+    "in the prior": (lambda mu, tau, z: mu + z[LEVEL] + tau, False),
+}
+
+
+@pytest.mark.parametrize("dims", [False, True])
+@pytest.mark.parametrize("name", WITHIN)
+def test_sums_within_groups_are_normal_effects(name, dims, monkeypatch):
+    """Each level has two numbers for its three categories, as PyMC has, and what scales them is moved with them."""
+    predictor, scaled = WITHIN[name]
+    with pm.Model(coords={"level": range(T), "category": range(3)}) as model:
+        of_z = {"dims": ("level", "category")} if dims else {"shape": (T, 3)}
+        z = pm.ZeroSumNormal("z", 0.7, **of_z)
+        eta = predictor(pm.Normal("mu", shape=3), pm.HalfNormal("tau"), z)
+        pm.Categorical("y", logit_p=eta, observed=RNG.integers(0, 3, N))
+    point = {name: value + 0.3 for name, value in model.initial_point().items()}
+
+    def density(of):
+        return of.compile_logp(mode=BY_NUMPY)(point)
+
+    expected = density(model)
+    assert density(with_sums_within_groups(model)) == pytest.approx(expected, rel=1e-12)
+    found = read_groups(model, None, None)
+    assert "z_zerosum__" in found.groups.names
+    assert found.groups.own.shape == (T, 3 if name == "of groups" else 2)
+    centred = centred_model(model)
+    assert ("z_zerosum__" in ({} if centred is None else centred.replaced)) is scaled
+    monkeypatch.setattr(ZeroSumTransform, "backward", lambda *_: pt.constant(FREE[:2, :3]))
+    assert density(with_sums_within_groups(model)) != pytest.approx(expected, rel=1e-4)
+
+
+def test_sums_over_groups_stay_what_they_are():
+    assert with_sums_within_groups(model := model_of("cells")) is model
 
 
 def test_rows_that_mix_are_no_isometry():
