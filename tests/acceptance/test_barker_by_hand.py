@@ -13,9 +13,6 @@ from pymc_austerity.acceptance.barker import (
     BarkerNoise,
     barker_threshold,
     decide_barker,
-    decide_logistic,
-    draw_barker_noise,
-    logistic_threshold,
     normality_error,
     skew_against,
     stopping_bias,
@@ -90,15 +87,6 @@ def test_the_normality_error_of_rows_that_hardly_differ():
     assert found == pytest.approx(normality_error(MOMENTS), rel=1e-9)
 
 
-def test_all_rows_are_compared_with_a_logistic_number():
-    all_rows = MOMENTS._replace(n=N_TOTAL)
-    for threshold in (barker_threshold, logistic_threshold):
-        assert threshold(LOOKS, 2, all_rows, SCALE, NOISE) == -0.3
-    for decide in (decide_barker, decide_logistic):
-        for log_ratio, verdict in ((-0.31, REJECT), (-0.29, ACCEPT)):
-            assert decide(LOOKS, 2, all_rows, log_ratio - SCALE * MEAN, SCALE, NOISE) == verdict
-
-
 def test_decision_needs_a_variance_below_sigma_squared():
     for log_ratio, verdict in ((-1e-6, REJECT), (1e-6, ACCEPT)):
         offset = log_ratio + barker_threshold(LOOKS, 0, MOMENTS, SCALE, NOISE) - SCALE * MEAN
@@ -112,11 +100,6 @@ def test_batch_beyond_normality_tolerance_reads_on(times, decides):
     looks = Barker(40, sigma=SIGMA, normality_tol=times * normality_error(MOMENTS)).looks(N_TOTAL)
     assert (decide_barker(looks, 0, MOMENTS, 0.0, SCALE, NOISE) != UNDECIDED) == decides
     assert decide_barker(looks, 2, MOMENTS._replace(n=N_TOTAL), 0.0, SCALE, NOISE) == ACCEPT
-
-
-def test_a_decision_draws_one_number_of_each_kind():
-    noise, rng = draw_barker_noise(np.random.default_rng(5)), np.random.default_rng(5)
-    assert noise == BarkerNoise(rng.logistic(), rng.standard_normal(), rng.random())
 
 
 def test_defaults_and_limits_are_those_documented():

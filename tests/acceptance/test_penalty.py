@@ -78,9 +78,3 @@ def test_a_noisy_batch_reads_on(limit, variance, decides):
     looks = NoisePenalty(10, max_variance=limit).looks(10**9)
     moments = Moments(10, 10**9, 0.0, np.sqrt(10 * variance))
     assert (decide_with_penalty(looks, 0, moments, 0.0, 1.0, -1.0) != UNDECIDED) == decides
-
-
-def test_default_looks_grow_by_half():
-    looks = NoisePenalty(200).looks(1_000)
-    assert looks.sizes.tolist() == [200, 300, 450, 675, 1_000]
-    assert looks.max_variance == 1.0

@@ -38,13 +38,6 @@ def _step(test, values=VALUES, rng=1):
     return AnyTest(test, proposal=Toggle(), model=shift_model(values), rng=rng)
 
 
-@pytest.mark.parametrize(("n_rows", "batch"), [(13, 5), (500, 500), (501, 500)])
-def test_looks_are_whole_batches_and_end_at_all_rows(n_rows, batch):
-    sizes, bounds = SequentialT(0.05, batch).looks(n_rows)
-    assert sizes.tolist() == [*range(batch, n_rows, batch), n_rows]
-    assert bounds[-1] == 0
-
-
 @pytest.mark.parametrize("alpha", [0.5, 0.8])
 def test_boundaries_are_those_of_wang_and_tsiatis(alpha):
     test, n = SequentialT(0.02, 50, alpha=alpha), np.array([50, 100, 150])

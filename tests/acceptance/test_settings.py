@@ -37,11 +37,6 @@ def test_a_fixed_batch_beyond_the_data_is_all_rows():
     assert FixedBatch(500).looks(100).sizes.tolist() == [100]
 
 
-def test_an_inequality_that_is_no_function_is_refused():
-    with pytest.raises(TypeError, match="without calling it"):
-        ConcentrationBound(inequality="hoeffding")
-
-
 def test_exact_step_refuses_another_test():
     with pm.Model():
         pm.Normal("y", pm.Normal("mu"), observed=np.arange(9.0))
