@@ -6,7 +6,6 @@ The mean has a standard normal prior and the log scale N(−.3, .7); an effect i
 from itertools import product
 
 import numpy as np
-import pymc as pm
 import pytest
 from evidence import moment_z
 from scipy import special, stats
@@ -62,15 +61,6 @@ def largest_z(draws, law):
     """Largest distance of draws, one quantity after the other, from the means and standard deviations of a law."""
     by_chain = [np.reshape(x, (4, -1)) if np.ndim(x) == 1 else x for x in draws]
     return max(np.abs(moment_z(x, *of)).max() for x, *of in zip(by_chain, *law, strict=True))
-
-
-def sampled(model, step, draws, tune=500, seed=4):
-    """The posterior of two chains."""
-    with model:
-        return pm.sample(
-            draws, tune=tune, step=step, chains=2, cores=1, random_seed=seed, progressbar=False,
-            compute_convergence_checks=False,
-        )  # fmt: skip
 
 
 def search_of(model, expands=False):

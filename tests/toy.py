@@ -122,6 +122,13 @@ def walk(step, point, n_steps):
     return draws, stats
 
 
+def sampled(model, step, draws, tune=500, seed=4, **options):
+    """What ``pm.sample`` returns of two chains, or as many as are asked for, in this process."""
+    options = {"chains": 2, "cores": 1, "progressbar": False, "compute_convergence_checks": False, **options}
+    with model:
+        return pm.sample(draws, tune=tune, step=step, random_seed=seed, **options)
+
+
 #: A root of a covariance, and the centre of moves on a surrogate, that are neither white nor zero.
 FACTOR, MOVES_ABOUT = np.array([[1.0, 0, 0], [0.5, 2.0, 0], [-0.3, 0.1, 0.5]]), np.array([1.0, -2.0, 0.5])
 

@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from draws_at_hand import run_of
+from toy import sampled
 from weighing import SizesOf
 
 import pymc_austerity as pma
@@ -101,11 +102,7 @@ def test_draws_are_those_of_all_files(tmp_path):
         np.testing.assert_array_equal(steps[0].decider.parts.prepared.kept.psi, before)
         assert steps[0].model_key.data != steps[1].model_key.data
         anew = pma.PenaltyMH(data=pma.Blocks(tmp_path, pool=300_000, chains=2), progressbar=False)
-        runs = [
-            pm.sample(500, tune=100, chains=2, cores=1, step=step, random_seed=1, progressbar=False,
-                      compute_convergence_checks=False)
-            for step in (steps[0], anew, steps[1])
-        ]  # fmt: skip
+        runs = [sampled(model, step, 500, tune=100, seed=1) for step in (steps[0], anew, steps[1])]
     with pytest.raises(ValueError, match="made with other rows than those of the step or of data="):
         pma.loo(runs[0], model, step=anew, progressbar=False)
     by_step = pma.loo(runs[0], model, step=steps[0], **EACH)

@@ -6,6 +6,7 @@ import pytest
 from evidence import LEVEL, MAX_Z, moment_z, multinomial_p
 from numba import njit
 from scipy.special import expit, log_expit
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.bounds import RemainderBounds, bound_cones
@@ -150,10 +151,8 @@ def moments():
 @pytest.mark.slow
 def test_a_chain_by_cones_has_its_posterior():
     model = logistic()
-    settings = {"tune": 100, "chains": 1, "cores": 1, "random_seed": 5, "progressbar": False, "quiet": True}
-    with model:
-        step = pma.MHSS(order=2)
-        idata = pm.sample(4_000, step=step, compute_convergence_checks=False, **settings)
+    step = pma.MHSS(order=2, model=model)
+    idata = sampled(model, step, 4_000, tune=100, seed=5, chains=1, quiet=True)
     table = step.decider.bound_constants[1]
     assert isinstance(table.source(), RowsByCones)
     read = idata.sample_stats["n_rows"].to_numpy()

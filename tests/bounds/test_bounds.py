@@ -9,6 +9,7 @@ from compilations import compilations
 from evidence import MAX_Z, moment_z, moments_on_grid
 from numba import njit
 from pymc.exceptions import SamplingError
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.bounds.chosen_bound import find_bound
@@ -185,11 +186,7 @@ def data_model():
 
 
 def _run(model, bound):
-    with model:
-        return pm.sample(
-            60, tune=20, step=pma.MHSubLhd(proxy=None, bound=bound), chains=1, cores=1, random_seed=5,
-            progressbar=False, compute_convergence_checks=False,
-        )  # fmt: skip
+    return sampled(model, pma.MHSubLhd(proxy=None, bound=bound, model=model), 60, tune=20, seed=5, chains=1)
 
 
 @pytest.mark.slow
@@ -243,10 +240,7 @@ def test_the_cubic_bound_saves_rows_and_keeps_the_posterior():
         slope = pm.Normal("slope")
         pm.Bernoulli("y", logit_p=slope * x, observed=y)
         step = pma.MHSubLhd()
-        idata = pm.sample(
-            2_000, tune=100, step=step, chains=2, cores=1, random_seed=5, progressbar=False,
-            compute_convergence_checks=False,
-        )  # fmt: skip
+    idata = sampled(model, step, 2_000, tune=100, seed=5)
     assert idata.sample_stats["n_rows"].mean() < 500
     grid = np.linspace(0.8, 1.2, 201)
     log_density = (y @ x) * grid - np.array([np.logaddexp(0, at * x).sum() for at in grid]) - grid**2 / 2

@@ -3,12 +3,12 @@
 import numpy as np
 import pymc as pm
 import pytest
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.verdicts import DO_NOT_TRUST, TRUST
 
 N = 4_000
-SETTINGS = {"chains": 4, "cores": 1, "random_seed": 7, "progressbar": False, "compute_convergence_checks": False}
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +31,7 @@ def set_rows(model, drawn):
 
 
 def judged(model, step, draws=3_000):
-    with model:
-        idata = pm.sample(draws, tune=500, step=step, **SETTINGS)
+    idata = sampled(model, step, draws, seed=7, chains=4)
     return idata, pma.reliability(idata, model, step=step, n_states=1_000)
 
 

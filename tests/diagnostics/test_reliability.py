@@ -2,6 +2,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from numba import njit
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance import ACCEPT, REJECT, UNDECIDED, NoisePenalty
@@ -17,8 +18,6 @@ from pymc_austerity.diagnostics.verdicts import DO_NOT_TRUST
 from pymc_austerity.kernel.decider import Proposed
 from pymc_austerity.steps.row_step import RowStep
 
-QUIET = {"cores": 1, "random_seed": 1, "progressbar": False, "compute_convergence_checks": False}
-
 
 def careless(batch_size):
     """Return a model, and a step that decides carelessly."""
@@ -31,8 +30,7 @@ def careless(batch_size):
 @pytest.fixture(scope="module")
 def run():
     model, step = careless(50)
-    with model:
-        idata = pm.sample(400, tune=800, chains=2, step=step, initvals={"mu": 1.0, "sigma": 2.0}, **QUIET)
+    idata = sampled(model, step, 400, tune=800, seed=1, initvals={"mu": 1.0, "sigma": 2.0})
     return model, step, idata, pma.reliability(idata, model, n_states=60)
 
 
@@ -147,7 +145,7 @@ def test_all_rows_are_evaluated_as_often_as_is_reported(monkeypatch):
         beta = pm.Normal("beta", 0, 1, shape=2)
         pm.Bernoulli("y", logit_p=X @ beta, observed=rng.integers(0, 2, 3_000))
         step = pma.PenaltyMH(progressbar=False)
-        idata = pm.sample(300, tune=300, chains=2, step=step, **QUIET)
+    idata = sampled(model, step, 300, tune=300, seed=1)
     passes, evaluate = [], spot_check._all_rows
     monkeypatch.setattr(spot_check, "_all_rows", lambda *arguments: passes.append(1) or evaluate(*arguments))
     over, slopes = DensityOnRows._over, []

@@ -3,6 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytest
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics import checks_of_decisions
@@ -45,11 +46,7 @@ def test_its_row_terms_are_those_of_all_rows(model, options):
 @pytest.mark.slow
 def test_a_run_that_reads_few_of_many_rows_is_judged_on_it(model, monkeypatch):
     step = pma.PenaltyMH(model=model, progressbar=False)
-    with model:
-        idata = pm.sample(
-            400, tune=300, chains=2, cores=1, step=step, random_seed=1, progressbar=False,
-            compute_convergence_checks=False,
-        )  # fmt: skip
+    idata = sampled(model, step, 400, tune=300, seed=1)
     monkeypatch.setattr(checks_of_decisions, "_MANY_ROWS", 30_000)
     monkeypatch.setattr(checks_of_decisions, "_TIMES_READ", 50)
     report = pma.reliability(idata, model, step=step, n_states=40)

@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pymc as pm
 import pytest
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.statistics_of_step import columns_of_step, stats_of_step
@@ -66,11 +67,7 @@ def two_of_ours():
                 pma.PenaltyMH([rv], batch_size=size, proposal=walk, thin=n, progressbar=False)
                 for rv, size, walk, n in zip((level, slope), sizes, walks, thin, strict=True)
             ]
-            idata = pm.sample(
-                draws, tune=400, step=steps, chains=2, cores=1, random_seed=1, progressbar=False, quiet=True,
-                compute_convergence_checks=False,
-            )  # fmt: skip
-        return idata, model, steps
+        return sampled(model, steps, draws, tune=400, seed=1, quiet=True), model, steps
 
     return build
 

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pymc as pm
 import pytest
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics import checks_of_decisions, convergence, time_allowance
@@ -13,7 +14,6 @@ from pymc_austerity.diagnostics.convergence import Mixing, chains_of
 from pymc_austerity.diagnostics.time_allowance import Allowance, seconds_of_verdict
 from pymc_austerity.diagnostics.verdicts import NOT_KNOWN, TRUST, judge_acceptance
 
-QUIET = {"cores": 1, "progressbar": False, "compute_convergence_checks": False}
 N = 20_000
 
 
@@ -76,8 +76,7 @@ def model():
 
 
 def drawn(model, step):
-    with model:
-        return pm.sample(500, tune=300, chains=4, step=step, random_seed=2, **QUIET)
+    return sampled(model, step, 500, tune=300, seed=2, chains=4)
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,9 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import MAX_Z
-from grouped import by_group, largest_z, logistic_rows, moments, sampled, search_of
+from grouped import by_group, largest_z, logistic_rows, moments, search_of
 from scipy import stats
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.cholesky import NoFactorError

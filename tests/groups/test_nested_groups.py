@@ -5,7 +5,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from evidence import MAX_Z, mean_z
-from grouped import sampled
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.groups import GroupsNotFoundError, nested_groups, read_groups

@@ -7,8 +7,9 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from evidence import MAX_Z
-from grouped import largest_z, law_of_normal_rows, mean_and_sd, sampled, search_of
+from grouped import largest_z, law_of_normal_rows, mean_and_sd, search_of
 from scipy import stats
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.cholesky import NoFactorError

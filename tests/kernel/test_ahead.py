@@ -7,6 +7,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from pymc.exceptions import SamplingError
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.kernel import Chain, ahead
@@ -16,7 +17,6 @@ RNG = np.random.default_rng(21)
 X = RNG.normal(size=(N, 3))
 LABELS = (RNG.random(N) < 1 / (1 + np.exp(-X[:, 0]))).astype(int)
 Y = RNG.normal(X[:, 0])
-QUIET = {"progressbar": False, "compute_convergence_checks": False, "quiet": True}
 
 
 @pytest.fixture(autouse=True)
@@ -75,8 +75,7 @@ def one_at_a_time(monkeypatch):
 
 
 def sample(model, step):
-    with model:
-        return pm.sample(100, tune=60, step=step, chains=2, cores=1, random_seed=5, **QUIET)
+    return sampled(model, step, 100, tune=60, seed=5, quiet=True)
 
 
 @EVERY_STEP

@@ -6,7 +6,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import MAX_Z, moment_z
-from grouped import sampled
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.kernel.temperature import as_schedule

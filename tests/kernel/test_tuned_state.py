@@ -3,6 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytest
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.drawn_states import state_of_chain
@@ -12,7 +13,6 @@ from pymc_austerity.kernel.tuned_state import TUNED, restore
 
 pytestmark = pytest.mark.slow
 
-QUIET = {"progressbar": False, "compute_convergence_checks": False, "random_seed": 6}
 RNG = np.random.default_rng(60)
 X = RNG.normal(size=(400, 6))
 Y = X @ [1.0, -0.5, 0.3, 0.0, 0.2, -0.1] + RNG.normal(size=400)
@@ -46,11 +46,6 @@ KINDS = {
 }
 
 
-def sample(model, step):
-    with model:
-        return pm.sample(60, tune=TUNE, chains=2, step=step, cores=1, **QUIET)
-
-
 def tuned(step, state=None):
     return [a.copy() for a in step.decider.move.tuned(step.chain.state if state is None else state)]
 
@@ -77,7 +72,7 @@ def ran(request):
     model = build()
     with model:
         step = make()
-    idata = sample(model, step)
+    idata = sampled(model, step, 60, TUNE, seed=6)
     return model, step, idata, tuned(step)
 
 
@@ -113,7 +108,7 @@ def together():
         beta, mu, sd = pm.Normal("beta", 0, 1, shape=6), pm.Normal("mu", 0, 1), pm.HalfNormal("sd", 1, shape=2)
         pm.Normal("y", pm.math.dot(X, beta) + mu, sd[np.arange(400) % 2], observed=Y)
         steps = [walk(vars=[beta]), walk(vars=[mu], proposal=pma.RandomWalk(scale=0.1)), walk(vars=[sd])]
-    return model, steps, sample(model, steps)
+    return model, steps, sampled(model, steps, 60, TUNE, seed=6)
 
 
 def test_steps_beside_each_other_keep_to_their_own(together):
@@ -130,14 +125,13 @@ def test_data_that_want_another_proposal_go_with_the_step():
     rng = np.random.default_rng(0)
     x = rng.normal(size=4_000)
     y = (rng.random(4_000) < 1 / (1 + np.exp(-x))).astype(int)
-    with pm.Model():
+    with pm.Model() as model:
         b = pm.Normal("b", 0, 10)
         pm.Bernoulli("o", logit_p=b * pm.Data("x", x), observed=pm.Data("y", y))
         step = pma.MHSS(progressbar=False)
         before = type(step.decider.proposal)
         pm.set_data({"x": x[:1], "y": y[:1]})
-        options = {"chains": 1, "cores": 1, "progressbar": False, "compute_convergence_checks": False}
-        idata = pm.sample(20, tune=20, step=step, random_seed=1, **options)
+    idata = sampled(model, step, 20, tune=20, seed=1, chains=1)
     assert type(step.decider.proposal) is not before
     columns = [idata.sample_stats["tuned"].to_numpy()[0]]
     assert restore(step.decider, columns, 1.0).log_scale == step.chain.state.log_scale

@@ -6,6 +6,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from numba import from_dtype, njit, types
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.compile.addresses import NOWHERE, addresses, arrays_at, n_rows_at
@@ -138,18 +139,14 @@ def test_fixed_data_may_lie_in_memory_in_any_way():
     read_only.setflags(write=False)
     draws = []
     for first, *others in ((by_columns, read_only), (read_only, by_columns, weights)):
-        with pm.Model():
+        with pm.Model() as model:
             w = pm.Data("w", first)
             beta = pm.Normal("beta", 0, 1, shape=3)
             pm.Normal("y", (pm.Data("x", X) @ w) @ beta, 1, observed=Y)
             step = pma.ExactMH(progressbar=False)
             for then in others:
                 w.set_value(then, borrow=True)
-                idata = pm.sample(
-                    20, tune=0, chains=1, cores=1, step=step, random_seed=1, progressbar=False,
-                    compute_convergence_checks=False,
-                )  # fmt: skip
-                draws.append(idata.posterior["beta"].to_numpy())
+                draws.append(sampled(model, step, 20, tune=0, seed=1, chains=1).posterior["beta"].to_numpy())
     assert len(draws) == 3
     assert len(np.unique(draws[0])) > 3
     assert all(np.array_equal(found, draws[0]) for found in draws)

@@ -10,6 +10,7 @@ import pytest
 from evidence import MAX_Z, mean_z
 from rowwise import built, read
 from scipy import special
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.likelihood import moving_support, read_model
@@ -134,11 +135,7 @@ def posterior_of_change():
 
 def drawn(step):
     # A chain may begin at another change that few rows speak for, and stay there for some hundred draws.
-    idata = pm.sample(
-        4_000, tune=2_000, step=step, chains=2, cores=1, random_seed=3, progressbar=False,
-        compute_convergence_checks=False,
-    )  # fmt: skip
-    return idata.posterior["c"].to_numpy()
+    return sampled(pm.modelcontext(None), step, 4_000, tune=2_000, seed=3).posterior["c"].to_numpy()
 
 
 @pytest.mark.slow
@@ -189,12 +186,8 @@ def test_a_limit_that_a_parameter_moves_is_refused(step):
 
 @pytest.mark.slow
 def test_all_rows_may_decide():
-    with pm.Model():
-        uniform()
-        run = pm.sample(
-            2_000, tune=1_000, chains=2, cores=1, step=pma.ExactMH(proxy=None, progressbar=False), random_seed=1,
-            progressbar=False, compute_convergence_checks=False,
-        )  # fmt: skip
+    model = built(uniform)
+    run = sampled(model, pma.ExactMH(model=model, proxy=None, progressbar=False), 2_000, tune=1_000, seed=1)
     above = run["posterior"]["limit"].to_numpy() / LIMITED.max() - 1
     assert above.min() >= 0
     assert 500 * above.mean() == pytest.approx(1, rel=0.3)  # an exponential law of rate n

@@ -7,6 +7,7 @@ import pytensor.sparse
 import pytensor.tensor as pt
 import pytest
 from scipy import sparse, stats
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.compile.graph_compiler import compile_log_density
@@ -86,12 +87,8 @@ def test_rows_in_single_precision_are_those_in_double():
 @pytest.mark.usefixtures("single")
 def test_the_posterior_in_single_precision():
     """Without warnings: an expansion was called wrong because of rounding, and chains went astray."""
-    with far_from_zero():
-        step = pma.PenaltyMH(progressbar=False)
-        idata = pm.sample(
-            400, tune=200, chains=2, cores=1, step=step, random_seed=1, progressbar=False,
-            compute_convergence_checks=False,
-        )  # fmt: skip
+    model = far_from_zero()
+    idata = sampled(model, pma.PenaltyMH(model=model, progressbar=False), 400, tune=200, seed=1)
     draws = idata.posterior
     assert draws["level"].dtype == np.float32
     assert (idata.sample_stats["n_rows"] < N).all()

@@ -9,6 +9,7 @@ from evidence import LEVEL, MAX_Z, mean_z
 from numba import njit
 from pytensor.compile.mode import Mode
 from scipy import stats
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.likelihood.layout import Block
@@ -140,10 +141,9 @@ def circle_model(declare):
 
 @pytest.mark.slow
 def test_the_posterior_of_an_angle_is_von_mises():
-    with circle_model(uniform):
-        quiet = {"progressbar": False, "quiet": True, "compute_convergence_checks": False}
-        step = pma.ExactMH(proposal=pma.StiefelWalk(), proxy=None)
-        idata = pm.sample(6_000, tune=200, chains=4, cores=1, step=step, random_seed=3, **quiet)
+    model = circle_model(uniform)
+    step = pma.ExactMH(proposal=pma.StiefelWalk(), proxy=None, model=model)
+    idata = sampled(model, step, 6_000, tune=200, seed=3, chains=4, quiet=True)
     draws = idata.posterior["W"].to_numpy()
     np.testing.assert_allclose(draws @ np.swapaxes(draws, -1, -2), np.broadcast_to(np.eye(2), draws.shape), atol=1e-10)
     angle = np.arctan2(draws[..., 1, 0], draws[..., 0, 0]) - ANGLE.kwds["loc"]

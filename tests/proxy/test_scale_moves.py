@@ -6,8 +6,8 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import moments_on_grid
-from grouped import sampled
 from numba import njit
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.proxy.full_pass import Sums

@@ -8,6 +8,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from pymc.exceptions import SamplingError
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance.decision import OUT_OF_REACH
@@ -58,12 +59,8 @@ def built(data, step=pma.PenaltyMH, **options):
     return step(data=data, model=SAMPLE, progressbar=False, **options)
 
 
-def draw(step, draws=1_000, tune=300, cores=1, chains=2, model=SAMPLE):
-    with model:
-        return pm.sample(
-            draws, tune=tune, step=step, chains=chains, cores=cores, random_seed=4, progressbar=False,
-            compute_convergence_checks=False,
-        )  # fmt: skip
+def draw(step, draws, tune=300, model=SAMPLE, **options):
+    return sampled(model, step, draws, tune, **options)
 
 
 @pytest.fixture(scope="module", autouse=True)

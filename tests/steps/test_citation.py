@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pymc as pm
 import pytest
-from grouped import sampled
 from pymc.step_methods.compound import CompoundStep
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.steps.citation import _BEHIND, _stored

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pymc as pm
 import pytest
-from toy import AnyTest, Toggle, shift_model
+from toy import AnyTest, Toggle, sampled, shift_model
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance.all_rows import Exact
@@ -83,16 +83,8 @@ def test_steps_and_settings_without_a_trial_are_refused(model, step):
         pma.run_trial(nowhere, n_pairs=5, tune=0)
 
 
-def sampled(model, step, draws, chains):
-    with model:
-        return pm.sample(
-            draws, tune=300, chains=chains, cores=1, step=step, random_seed=1, discard_tuned_samples=False,
-            progressbar=False, compute_convergence_checks=False,
-        )  # fmt: skip
-
-
 def test_design_is_made_when_tuning_ends_and_frozen(model, step):
-    idata = sampled(model, step, 300, 2)
+    idata = sampled(model, step, 300, tune=300, seed=1, discard_tuned_samples=False)
     epsilon, rows = _stats(idata, "epsilon"), _stats(idata, "design_rows")
     assert (_stats(idata, "epsilon", warmup=True) == TUNING_EPSILON).all()
     assert (_stats(idata, "design_rows", warmup=True) == 0).all()
@@ -111,7 +103,7 @@ def test_remedies_start_from_the_design(model, caplog):
     """Not from the test that decided while the chain tuned."""
     careless = pma.ApproxMH(proxy=None, epsilon="auto", tolerance=0.2, model=model)
     with caplog.at_level(logging.WARNING):
-        idata = sampled(model, careless, 200, 1)
+        idata = sampled(model, careless, 200, tune=300, seed=1, chains=1, discard_tuned_samples=False)
     epsilon = _stats(idata, "epsilon")[0, 0]
     assert epsilon > 10 * TUNING_EPSILON
     assert careless.chain.decider.test.epsilon == epsilon

@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from pymc.exceptions import SamplingError
+from toy import sampled
 
 import pymc_austerity as pma
 
@@ -30,14 +31,11 @@ def groups():
     pm.Bernoulli("y", logit_p=u[np.arange(N) % 20], observed=(Y > 0).astype(int))
 
 
-def sampled(define, initvals):
-    with pm.Model():
+def started(define, initvals):
+    with pm.Model() as model:
         define()
         step = pma.PenaltyMH(progressbar=False) if define is groups else pma.ExactMH(proxy=None, progressbar=False)
-        return pm.sample(
-            500, tune=500, step=step, initvals=initvals, chains=1, cores=1, progressbar=False, random_seed=1,
-            compute_convergence_checks=False,
-        )  # fmt: skip
+    return sampled(model, step, 500, seed=1, chains=1, initvals=initvals)
 
 
 @pytest.mark.parametrize(
@@ -51,10 +49,10 @@ def sampled(define, initvals):
 def test_a_start_at_1e39_is_refused_by_name(define, initvals, named):
     """In the horseshoe the density of the start itself is finite, as z is zero there; that beside it is not."""
     with pytest.raises(SamplingError, match=rf"starts at .*{named}.*initvals="):
-        sampled(define, initvals)
+        started(define, initvals)
 
 
 def test_a_start_that_a_chain_can_leave_is_taken():
     """The control: a start five units off, at a log density of some −10⁴, is left within the tuning draws."""
-    draws = sampled(regression, {"b": np.full(3, 5.0)}).posterior["b"].to_numpy()[0, -1]
+    draws = started(regression, {"b": np.full(3, 5.0)}).posterior["b"].to_numpy()[0, -1]
     assert np.abs(draws - [1, 0, 0]).max() < 1

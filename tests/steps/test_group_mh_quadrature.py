@@ -6,8 +6,8 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import MAX_Z, mean_z
-from grouped import sampled
 from numpy.polynomial.legendre import leggauss
+from toy import sampled
 
 import pymc_austerity as pma
 

@@ -6,6 +6,7 @@ import pymc as pm
 import pytensor.sparse as ps
 import pytest
 from scipy import linalg, sparse
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.results import as_dataset
@@ -21,14 +22,11 @@ def test_the_posterior_of_a_normal_regression_is_the_exact_one(monkeypatch, capl
     columns = rng.integers(0, P, N * ENTRIES)
     X = sparse.csr_matrix((rng.normal(size=N * ENTRIES), (np.repeat(np.arange(N), ENTRIES), columns)), shape=(N, P))
     y = X @ rng.normal(0, 0.3, P) + rng.normal(size=N)
-    with pm.Model():
+    with pm.Model() as model:
         beta = pm.Normal("beta", 0, 0.5, shape=P)
         pm.Normal("y", ps.dot(X, beta), 1.0, observed=y)
         step = pma.PenaltyMH(progressbar=False)
-        idata = pm.sample(
-            300, tune=200, step=step, chains=1, random_seed=1, progressbar=False, quiet=True,
-            compute_convergence_checks=False,
-        )  # fmt: skip
+    idata = sampled(model, step, 300, tune=200, seed=1, chains=1, quiet=True)
     assert "The rows read few of 300 parameters each" in caplog.text
     draws, error = idata.posterior["beta"].to_numpy()[0], as_dataset(az.mcse(idata))["beta"].to_numpy()
     # Planted: a table whose columns are shifted by one.

@@ -5,7 +5,7 @@ import pymc as pm
 import pytensor
 import pytest
 from evidence import MAX_Z, moment_z, moments_on_grid
-from grouped import sampled
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.bounds import chosen_bound

@@ -4,8 +4,8 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import MAX_Z, mean_z
-from grouped import sampled
 from scipy import special
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.diagnostics.spot_check import evaluate_pair

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 import numpy as np
 import pymc as pm
 import pytest
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity import tried_setup
@@ -154,11 +155,9 @@ def test_what_was_built_is_handed_over(slow_nuts, monkeypatch):
     assert {"PenaltyMH", "MHSS", "NUTS"} == set(found.table.index)
     found.build("PenaltyMH")
     assert find_decider(model) is found.build("PenaltyMH").decider
-    options = {"chains": 2, "cores": 1, "random_seed": 1, "progressbar": False, "compute_convergence_checks": False}
-    with model:
-        fresh = pm.sample(50, tune=20, step=pma.MHSS(progressbar=False), **options)
-        monkeypatch.setattr(pma.MHSS, "__init__", None)
-        handed_over = pm.sample(50, tune=20, step=found.build("MHSS"), **options)
+    fresh = sampled(model, pma.MHSS(model=model, progressbar=False), 50, tune=20, seed=1)
+    monkeypatch.setattr(pma.MHSS, "__init__", None)
+    handed_over = sampled(model, found.build("MHSS"), 50, tune=20, seed=1)
     np.testing.assert_array_equal(fresh["posterior"]["slope"], handed_over["posterior"]["slope"])
 
 

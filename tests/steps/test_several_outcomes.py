@@ -5,9 +5,9 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import mean_z
-from grouped import mean_and_sd, sampled
+from grouped import mean_and_sd
 from scipy import stats
-from toy import Toggle
+from toy import Toggle, sampled
 
 import pymc_austerity as pma
 

@@ -6,6 +6,7 @@ import numpy as np
 import pymc as pm
 import pytest
 from pymc.exceptions import SamplingError
+from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.kernel import Chain
@@ -28,11 +29,7 @@ def step(thin):
 
 
 def run(thin, draws=150, step=step):
-    with MODEL:
-        return pm.sample(
-            draws // thin, tune=60, step=step(thin), chains=2, cores=1, random_seed=3, discard_tuned_samples=False,
-            progressbar=False, compute_convergence_checks=False, quiet=True,
-        )  # fmt: skip
+    return sampled(MODEL, step(thin), draws // thin, tune=60, seed=3, discard_tuned_samples=False, quiet=True)
 
 
 def in_threes(values):
