@@ -79,12 +79,6 @@ def _():
     pm.Normal("y", pm.Deterministic("mu", data @ beta, dims="row"), 1.0, observed=REAL, dims="row")
 
 
-@splits("beta-binomial")
-def _():
-    p, kappa = pm.math.sigmoid(X @ slopes()), pm.Exponential("kappa", 1.0)
-    pm.BetaBinomial("y", alpha=p * kappa, beta=(1 - p) * kappa, n=10, observed=np.minimum(COUNT, 10))
-
-
 @splits("multinomial")
 def _():
     p = pm.math.softmax(X @ pm.Normal("beta", 0, 1, shape=(3, 4)), axis=-1)
@@ -252,9 +246,6 @@ def _():
 
 SPLIT += [
     Case("linear, constants", lambda: normal(X @ slopes(), pm.HalfNormal("sigma"))),
-    Case("linear, pm.Data",
-         lambda: pm.Normal("y", pm.math.dot(pm.Data("X", X), slopes()), 1.0, observed=pm.Data("y_data", REAL))),
-    Case("linear, intercept column of ones", lambda: normal(pt.concatenate([pt.ones((N, 1)), X], axis=1) @ slopes(4))),
     Case("no covariates", lambda: normal(pm.Normal("mu"), pm.HalfNormal("sigma"))),
     Case("logistic, logits", lambda: pm.Bernoulli("y", logit_p=X @ slopes(), observed=BINARY)),
     Case("negative binomial",
@@ -265,8 +256,6 @@ SPLIT += [
     Case("softmax",
          lambda: pm.Categorical("y", p=pm.math.softmax(X @ pm.Normal("beta", 0, 1, shape=(3, 4)), axis=-1),
                                 observed=GROUP % 4)),
-    Case("categorical, logits",
-         lambda: pm.Categorical("y", logit_p=X @ pm.Normal("beta", 0, 1, shape=(3, 4)), observed=GROUP % 4)),
     Case("censored, a limit per row",
          lambda: pm.Censored("y", pm.Exponential.dist(pt.exp(X @ slopes())), lower=None, upper=LIMIT,
                              observed=np.abs(REAL))),
@@ -276,7 +265,6 @@ SPLIT += [
     Case("CustomDist with dist",
          lambda: pm.CustomDist("y", X @ slopes(), dist=lambda mu, size: pt.exp(pm.Normal.dist(mu, 1.0, size=size)),
                                observed=POSITIVE)),
-    Case("row-wise potential alone", lambda: pm.Potential("y", pm.logp(pm.Normal.dist(X @ slopes(), 1.0), REAL))),
     Case("a discrete switch", lambda: normal(pt.switch(pm.Bernoulli("on", 0.5), X @ slopes(), 0.0))),
     Case("Hilbert-space Gaussian process in two dimensions",
          lambda: normal(pm.gp.HSGP(m=[4, 3], c=1.5, cov_func=smooth(2)).prior("f", X=X[:, :2]))),
@@ -317,8 +305,6 @@ REFUSED += [
     Case("nothing observed", lambda: pm.Normal("mu"), words=("no observed variable", "NUTS")),
     Case("one observation", lambda: pm.Binomial("y", 100, pm.Beta("p", 1, 1), observed=30),
          words=("no row axis", "NUTS")),
-    Case("rows already subsampled", lambda: pm.Normal("y", pm.Normal("mu"), 1.0, observed=REAL, total_size=10 * N),
-         words=("'y'", "total_size", "all rows")),
     Case("a value for each row of a mask", words=("'y'", "a value of its own", "pt.switch"),
          define=lambda: normal(pt.set_subtensor((X @ slopes())[HIGH], pm.Normal("b") * X[HIGH, 1]))),
     Case("one entry a row, some of them set", lambda: normal(pt.set_subtensor(pm.Normal("u", shape=N)[HIGH], 0.0)),

@@ -352,13 +352,6 @@ def test_blocks_that_are_no_dicts_or_lack_a_name_are_refused(source, options, er
         list(opened(source(tmp_path), **options).pieces())
 
 
-WRONG = {"pool": (0, 1.5), "chains": (0,), "n_rows": (0,), "random_seed": ("a",), "columns": (["x"],), "codes": (3,)}
-
-
-def test_every_wrong_argument_is_named_before_anything_is_read():
-    for name, values in WRONG.items():
-        for value in values:
-            with pytest.raises((ValueError, TypeError), match=name):
-                pma.Blocks(ROWS, **{name: value})
+def test_a_pool_that_leaves_a_chain_nothing_is_refused():
     with pytest.raises(ValueError, match="leaves nothing for each of chains=4"):
         pma.Blocks(ROWS, pool=7)

@@ -36,15 +36,13 @@ class Walk:
         return made
 
 
-def follow(n, walk, *, alone=True, interfere=lambda made_ahead, k, theta: theta):
+def follow(n, walk, interfere=lambda made_ahead, k, theta: theta):
     """Draw `n` times, and let something happen before each."""
-    made_ahead, theta, draws = Ahead(walk, alone), np.zeros(2), []
+    made_ahead, theta = Ahead(walk, True), np.zeros(2)
     for k in range(n):
         theta = interfere(made_ahead, k, theta)
         theta = made_ahead.draw(3, theta, OTHERS, TEMPERATURE).outcome.theta
-        draws.append(theta)
     made_ahead.settle()
-    return np.array(draws), walk.streams
 
 
 @pytest.fixture
@@ -57,27 +55,6 @@ def moved_at(*times):
     return lambda made_ahead, k, theta: theta + 0.1 * (k in times)
 
 
-def settled_at(*times):
-    def interfere(made_ahead, k, theta):
-        if k in times:
-            made_ahead.settle()
-        return theta
-
-    return interfere
-
-
-@pytest.mark.parametrize(
-    "interfere", [moved_at(), moved_at(2), moved_at(10), settled_at(1, 2, 9, 40), settled_at(*range(50))]
-)
-def test_draws_ahead_are_those_of_one_at_a_time(hours, interfere, monkeypatch):
-    draws, streams = follow(50, Walk(), interfere=interfere)
-    one_by_one = Walk()
-    expected, left = follow(50, one_by_one, alone=False, interfere=interfere)
-    assert one_by_one.made == [1] * 50
-    np.testing.assert_array_equal(draws, expected)
-    assert streams == left
-
-
 @pytest.mark.parametrize(
     ("n", "interfere", "blocks"),
     [
@@ -88,7 +65,7 @@ def test_draws_ahead_are_those_of_one_at_a_time(hours, interfere, monkeypatch):
 )
 def test_blocks_double_until_a_point_was_moved(hours, n, interfere, blocks):
     walk = Walk()
-    follow(n, walk, interfere=interfere)
+    follow(n, walk, interfere)
     assert walk.made[: len(blocks)] == blocks
     assert len(walk.made) <= len(blocks) + 1
 

@@ -88,16 +88,12 @@ def densities(model, points=3):
 
 
 @pytest.mark.parametrize("written", LONG.values(), ids=LONG)
-def test_the_density_is_that_of_the_table(written):
+def test_effects_of_rows_and_columns_are_groups_of_the_same_density(written):
     model = model_of(written)
     long, _ = with_long_tables(model)
     assert long.observed_RVs[0].type.ndim == 1
     np.testing.assert_allclose(densities(long), densities(model), rtol=1e-10)
-
-
-@pytest.mark.parametrize("written", LONG.values(), ids=LONG)
-def test_effects_of_rows_and_columns_are_groups(written):
-    found = read_groups(model_of(written))
+    found = read_groups(model)
     assert found.data.likelihood.n_rows == TABLE.size
     shapes = {name: np.shape(value) for name, value in found.model.initial_point().items()}
     assert set(found.groups.names) == {n for n, shape in shapes.items() if shape}

@@ -181,15 +181,6 @@ def test_bad_arguments_are_refused_before_phi_is_called(settings, message):
     assert not calls
 
 
-def test_bad_types_are_refused():
-    with pytest.raises(TypeError, match="function of row numbers"):
-        run(3.0)
-    with pytest.raises(TypeError, match="Executor"):
-        run(executor="processes")
-    with pytest.raises(ValueError, match="n_rows=1000.5 must be a whole number"):
-        debias(posterior_mean, 1000.5, min_batch=10, replications=2)
-
-
 @pytest.mark.parametrize(
     ("phi", "message"),
     [

@@ -217,16 +217,8 @@ def _parts_put_together(X, z, **_):
     pm.Normal("y", parts + X @ pm.Normal("slope", shape=3), 1, observed=z)
 
 
-def _parts_alone(z, **_):
-    pm.Normal("y", pt.concatenate([pt.zeros(29), pt.repeat(pm.Normal("effect", shape=6), 29)]), 1, observed=z)
-
-
 def _data_repeated(z, **_):
     pm.Normal("y", pm.Normal("slope") * pt.repeat(pm.Data("of_place", z[:7]), 29), 1, observed=z)
-
-
-def _data_flattened(z, **_):
-    pm.Normal("y", pm.Normal("slope") * pm.Data("table", z.reshape(7, 29)).ravel(), 1, observed=z)
 
 
 def _nothing_observed(**_):
@@ -241,9 +233,7 @@ def _nothing_observed(**_):
         (_lengths_differ, "differ in length"),
         (_transposed, "only the first axis"),
         (_parts_put_together, r"computes with Join.* keeps its 203 entries.* write u\[g\]"),
-        (_parts_alone, r"computes with Join.* keeps its 203 entries.* write u\[g\]"),
         (_data_repeated, "With 97 of the 203 rows the model cannot be evaluated: .*outside the model"),
-        (_data_flattened, "With 97 of the 203 rows the model cannot be evaluated: .*outside the model"),
         (_nothing_observed, "n_rows"),
     ],
 )

@@ -61,8 +61,6 @@ ARGUMENTS = {
     "rng ": (-1, TypeError, "rng=-1 must be a whole number from 0 on"),
     "temperature": ("hot", TypeError, "temperature='hot' is neither a number nor a schedule"),
     "thin  ": (0, ValueError, "thin=0 must be 1 or more"),
-    "thin   ": (True, TypeError, "PenaltyMH: thin=True must be a whole number"),
-    "thin ": (10**30, ValueError, "must be a whole number of less than 2**63 in size"),
     "thin": ("2", TypeError, "PenaltyMH: thin='2' must be a"),
     "initial_point": ({"scale": 1.0}, ValueError, "has 'scale', which is no unconstrained variable of the model. Did"),
     "initial_point ": ({"beta": np.zeros(2)}, ValueError, "for 'beta', and finite numbers of shape () are wanted"),
