@@ -189,8 +189,3 @@ def test_planted_mistakes_would_be_seen(tmp_path, alone):
     table.passes.executor = SeedsOfWorkers()
     with pytest.raises(AssertionError):
         assert_same(drawn(table), alone)
-
-
-def test_what_is_no_client_is_refused():
-    with pytest.raises(TypeError, match=r"client='tcp://somewhere:8786'\) must be a dask.distributed.Client"):
-        pma.Blocks({"x": np.zeros(3)}, client="tcp://somewhere:8786")

@@ -108,20 +108,6 @@ def test_rows_are_those_of_the_table(source, monkeypatch):
         np.testing.assert_array_equal(g, FLIGHTS["city"].map({"SF": 0, "NY": 1, "LA": 2}))
 
 
-def test_draws_do_not_depend_on_the_source():
-    """The pool for sampling has the same rows from DuckDB as from memory."""
-    containers, options = CONTAINERS[:2], {"columns": {"X": ["a", "b"]}, "codes": {}, "pool": 500}
-
-    def size_of(rows):
-        return np.abs(rows.arrays[0][:, 0])
-
-    size_of.about, size_of.released = (), lambda: lambda rows, n_threads: size_of(rows)
-    sources = duckdb.sql("SELECT * FROM FLIGHTS"), {name: FLIGHTS[name].to_numpy() for name in ("a", "b", "y")}
-    pools = [table_of(source, containers, **options).weighed(size_of, 0.1).rows.arrays for source in sources]
-    for of_stream, in_memory in zip(*pools):
-        np.testing.assert_array_equal(of_stream, in_memory)
-
-
 def test_what_is_read_once_is_refused():
     """An object may say nothing of it, and be empty in the second pass; a function that returns one reader too."""
 
