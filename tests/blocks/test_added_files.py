@@ -8,7 +8,7 @@ from toy import sampled
 from weighing import SizesOf
 
 import pymc_austerity as pma
-from pymc_austerity.blocks import Container, grown_table, passes, table_pools
+from pymc_austerity.blocks import Container, grown_table, passes, table
 from pymc_austerity.blocks.columns import Reader
 from pymc_austerity.diagnostics.results import group
 
@@ -72,7 +72,7 @@ def test_a_pool_goes_on_as_if_there_had_been_one_pass(kind, tmp_path, monkeypatc
     for of in (before, twice):
         draw(of)
     put(tmp_path, 2, 2 * N, 3 * N)
-    pools, offered = [], table_pools.Slots.offer
+    pools, offered = [], table.Slots.offer
     whole = of_pool(draw(table_of(tmp_path)))
     for of in (before, twice):
         grown = grown_table(of, (), None)
@@ -81,7 +81,7 @@ def test_a_pool_goes_on_as_if_there_had_been_one_pass(kind, tmp_path, monkeypatc
         assert len(grown) == 3 * N
         # Control: the parts numbered anew.
         anew = lambda slots, rows, sizes, number, limits: offered(slots, rows, sizes, number - 2, limits)  # noqa: E731
-        monkeypatch.setattr(table_pools.Slots, "offer", anew)
+        monkeypatch.setattr(table.Slots, "offer", anew)
     rest, other = pools
     for found, expected in zip(rest, whole, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9)
