@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from pymc_austerity.blocks.arrays import Arrays
+from pymc_austerity.blocks.arrays import Arrays, DaskPartitions
 from pymc_austerity.blocks.checkpoint import Checkpoint
 from pymc_austerity.blocks.columns import Container, Reader, match_columns
-from pymc_austerity.blocks.dask_partitions import DaskPartitions
 from pymc_austerity.blocks.executors import Cluster, Threads
 from pymc_austerity.blocks.parquet import ParquetFiles
 from pymc_austerity.blocks.passes import Passes
