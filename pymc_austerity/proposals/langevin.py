@@ -30,7 +30,6 @@ from pymc_austerity.proposals.random_walk import (
     walk_state,
 )
 from pymc_austerity.proxy import product
-from pymc_austerity.proxy.linear_maps import transposed_product
 from pymc_austerity.rows.sources import draw_subset
 from pymc_austerity.user_input import takes_fields
 
@@ -202,9 +201,9 @@ def build_langevin(slope: Slope, batch_size: int) -> Propose:
         numbers = draw_subset(rng, n_rows, min(batch_size, n_rows))
         z, scale = rng.standard_normal(theta.size), np.exp(state.log_scale[0])
         gradient = slope(theta, numbers, surroundings)
-        move = 0.5 * scale**2 * transposed_product(state.factor, gradient) + scale * z  # in the whitened space
+        move = 0.5 * scale**2 * product(state.factor.T, gradient) + scale * z  # in the whitened space
         theta_new = theta + product(state.factor, move)
-        drift_back = 0.5 * scale**2 * transposed_product(state.factor, slope(theta_new, numbers, surroundings))
+        drift_back = 0.5 * scale**2 * product(state.factor.T, slope(theta_new, numbers, surroundings))
         z_back = (move + drift_back) / scale  # up to its sign, the noise that leads back with the same rows
         log_ratio = 0.5 * (np.dot(z, z) - np.dot(z_back, z_back))
         return theta_new, (log_ratio if np.isfinite(log_ratio) else -np.inf), numbers.size

@@ -51,21 +51,11 @@ def product(matrix: LinearMap, vector: np.ndarray) -> np.ndarray:
     raise NotImplementedError
 
 
-def transposed_product(matrix: LinearMap, vector: np.ndarray) -> np.ndarray:
-    """Return Aᵀ·v; for compiled code only."""
-    raise NotImplementedError
-
-
 @overload(product)
 def _product(matrix, vector):  # type: ignore[no-untyped-def]
     if isinstance(matrix, types.BaseNamedTuple):
         return _sparse_product
     return _diagonal_product if matrix.ndim == 1 else lambda matrix, vector: np.dot(matrix, vector)
-
-
-@overload(transposed_product)
-def _transposed_product(matrix, vector):  # type: ignore[no-untyped-def]
-    return _diagonal_product if matrix.ndim == 1 else lambda matrix, vector: np.dot(matrix.T, vector)
 
 
 def _diagonal_product(matrix, vector):  # type: ignore[no-untyped-def]

@@ -22,7 +22,7 @@ from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import Links, RowLikelihood
 from pymc_austerity.likelihood.linked_functions import LinkedPriorSlope, prior_slope_at, reach_prior_slope
 from pymc_austerity.proxy.expansion import shift_from
-from pymc_austerity.proxy.linear_maps import product, transposed_product
+from pymc_austerity.proxy.linear_maps import product
 from pymc_austerity.proxy.linearisation import Linearisation
 from pymc_austerity.proxy.scale_moves import NO_SCALES, ScaleMoves, build_rescaling
 from pymc_austerity.proxy.scaling import Scaling
@@ -164,14 +164,14 @@ def build_trajectory(surrogate: Evaluate) -> Trajectory:
         start, slope = surrogate(theta, state.linearisation, surroundings)
         energy = start - 0.5 * np.dot(momentum, momentum)
         position, value = theta.copy(), start
-        momentum = momentum + 0.5 * step * transposed_product(state.factor, slope)
+        momentum = momentum + 0.5 * step * product(state.factor.T, slope)
         for i in range(n_steps):
             position = position + step * product(state.factor, momentum)
             value, slope = surrogate(position, state.linearisation, surroundings)
             if not np.isfinite(value):
                 return theta.copy(), start, start, 0.0
             kick = step if i + 1 < n_steps else 0.5 * step
-            momentum = momentum + kick * transposed_product(state.factor, slope)
+            momentum = momentum + kick * product(state.factor.T, slope)
         log_ratio = value - 0.5 * np.dot(momentum, momentum) - energy
         if not log_uniform < log_ratio:  # also where it is not a number
             return theta.copy(), start, start, (np.exp(log_ratio) if np.isfinite(log_ratio) else 0.0)
