@@ -12,7 +12,7 @@ import numpy as np
 from pymc_austerity.blocks.passes import Passes
 from pymc_austerity.digests import digest_of, number_of
 from pymc_austerity.progress import setup_progress
-from pymc_austerity.rows import OUTWARDS, Pool, Reservoir, Rows, Slots, Work, no_op
+from pymc_austerity.rows import OUTWARDS, Pool, Reservoir, Rows, Slots, Table, Work, no_op
 from pymc_austerity.rows.by_bounds import BoundPool, rows_to_read
 from pymc_austerity.rows.reservoir import Offer
 
@@ -20,7 +20,7 @@ from pymc_austerity.rows.reservoir import Offer
 _RAISED = 1e-6
 
 
-class BlockTable:
+class BlockTable(Table):
     """All rows of a source, as passes read them.
 
     Every row is checked in the first pass, and in later ones compared with what it was. The pool that is drawn for
@@ -31,22 +31,11 @@ class BlockTable:
         self.passes, self._n_arrays = passes, len(passes.reader.containers)
         self.slots, self.shares, self.shown = slots, shares, progressbar
         self.example: Rows | None = None
-        self.reading_passes = 0.0
         #: By the kind of a pool, what its pass was about, its slots, and rows that are read always.
         self.pools: dict[str, tuple[list[np.ndarray], Reservoir, list[np.ndarray]]] = {}
 
     def __len__(self) -> int:
         return len(self.passes)
-
-    @property
-    def n_table(self) -> int:
-        """Number of rows: none are merged."""
-        return len(self)
-
-    @property
-    def n_known(self) -> int:
-        """Number of the first rows that passes need not look at again: none, since each reads all."""
-        return 0
 
     @property
     def digest(self) -> int:

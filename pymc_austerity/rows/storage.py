@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -50,19 +50,19 @@ class Work(Protocol):
 
 
 class Table(Protocol):
-    """All rows of the data, in memory or on disk, as passes read them."""
+    """All rows of the data, in memory or on disk, as passes read them; a class that inherits has the defaults below."""
 
-    @property
-    def reading_passes(self) -> float:
-        """Passes so far in which rows were read and not evaluated."""
+    reading_passes: float = 0.0  # so far, in which rows were read and not evaluated
 
     @property
     def n_table(self) -> int:
         """Number of rows as the user counts them, each by itself where some were merged."""
+        return len(self)
 
     @property
     def n_known(self) -> int:
         """Number of the first rows of which a pass about the centre of the expansion is known already."""
+        return 0
 
     def __len__(self) -> int: ...
 
@@ -74,6 +74,7 @@ class Table(Protocol):
 
     def remembered(self, work: Work, learn: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
         """Return the numbers and arrays that `learn` returns, from a checkpoint where there is one."""
+        return learn()
 
     def samples(self, wanted: Sequence[np.ndarray | None]) -> list[Rows]:
         """Return the rows with these numbers for each of several samples, in memory, or all of them for None."""
@@ -96,7 +97,7 @@ class Table(Protocol):
 
 
 @dataclass(frozen=True)
-class Rows:
+class Rows(Table):
     """The data arrays of a model, each with one row per observation on its first axis.
 
     Arrays in mapped files are pickled as the path of their file, so that a process started by ``spawn`` does not
@@ -109,7 +110,6 @@ class Rows:
     #: Where rows stand for several of a table: the number in it of the first that each stands for.  The last array then
     #: holds their counts.
     first: np.ndarray | None = None
-    reading_passes: ClassVar[float] = 0  # rows are at hand
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arrays", tuple(np.require(a, requirements=["C", "A"]) for a in self.arrays))
@@ -137,11 +137,6 @@ class Rows:
         first = None if self.first is None else self.first[numbers]
         return Rows(tuple(np.asarray(np.take(a, numbers, axis=0), order="C") for a in self.arrays), first)
 
-    @property
-    def n_known(self) -> int:
-        """Number of rows of which all is known that a pass would learn from them."""
-        return 0
-
     def pieces(self) -> Iterator[Rows]:
         """Yield all rows: in one piece."""
         yield self
@@ -157,10 +152,6 @@ class Rows:
     def each(self, work: Work, advance: Callable[[int], None] = no_op) -> Iterator[Any]:
         """Yield what is learnt from all rows."""
         yield work(self, advance=advance)
-
-    def remembered(self, work: Work, learn: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
-        """Return what `learn` returns: rows in memory have no checkpoint."""
-        return learn()
 
     def weighed(self, sizes_of: Work, floor: float, advance: Callable[[int], None] = no_op) -> DrawnRows:
         """Weigh all rows by their sizes."""
