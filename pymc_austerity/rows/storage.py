@@ -171,14 +171,6 @@ def _received(arrays: tuple[np.ndarray | SentFile, ...], first: np.ndarray | Non
 
 
 @njit
-def _take_scalars(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    out = np.empty(rows.size, array.dtype)
-    for i in range(rows.size):
-        out[i] = array[rows[i]]
-    return out
-
-
-@njit
 def _take_vectors(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
     out = np.empty((rows.size, array.shape[1]), array.dtype)
     for i in range(rows.size):
@@ -209,7 +201,7 @@ def build_gather(ndims: tuple[int, ...]) -> Gather:
     """
     if not ndims:
         return _gather_nothing
-    take = {1: _take_scalars, 2: _take_vectors}.get(ndims[0], _take_arrays)
+    take = _take_vectors if ndims[0] == 2 else _take_arrays
     rest = build_gather(ndims[1:])
 
     @njit
