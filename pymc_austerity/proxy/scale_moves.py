@@ -98,27 +98,26 @@ def build_rescaling(surrogate: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @njit
+    def raised(theta, s, delta, state, surroundings):  # type: ignore[no-untyped-def]
+        there, log_jacobian = rescaled(theta, s, delta, state.scales)
+        value = surrogate(there, state.linearisation, surroundings)[0]
+        return there, value, value + log_jacobian
+
+    @njit
     def along(rng, theta, value, s, state, surroundings):  # type: ignore[no-untyped-def]
         level = value - rng.standard_exponential()
         low = -_WIDTH * rng.random()
         high = low + _WIDTH
         down = int(_LONGEST * rng.random())
         up = _LONGEST - 1 - down
-        while down > 0:
-            there, log_jacobian = rescaled(theta, s, low, state.scales)
-            if not surrogate(there, state.linearisation, surroundings)[0] + log_jacobian > level:
-                break
+        while down > 0 and raised(theta, s, low, state, surroundings)[2] > level:
             low, down = low - _WIDTH, down - 1
-        while up > 0:
-            there, log_jacobian = rescaled(theta, s, high, state.scales)
-            if not surrogate(there, state.linearisation, surroundings)[0] + log_jacobian > level:
-                break
+        while up > 0 and raised(theta, s, high, state, surroundings)[2] > level:
             high, up = high + _WIDTH, up - 1
         for _ in range(_MOST_SHRINKS):
             delta = low + (high - low) * rng.random()
-            there, log_jacobian = rescaled(theta, s, delta, state.scales)
-            value_there = surrogate(there, state.linearisation, surroundings)[0]
-            if value_there + log_jacobian > level:
+            there, value_there, height = raised(theta, s, delta, state, surroundings)
+            if height > level:
                 return there, value_there
             if delta < 0.0:
                 low = delta
