@@ -15,8 +15,6 @@ _MOST = 4.0
 #: Rows of the first look, at least, and in units of √N.  If half of the rows repeat others, some 200 pairs are among
 #: them; with fewer than so many the table is not read.
 _LOOKED_AT, _IN_ROOTS, _PAIRS = 10_000, 20.0, 100
-#: Rows whose arrays are hashed at once.
-_CHUNK = 65_536
 
 
 def merge_rows(rows: Rows) -> Rows | None:
@@ -37,8 +35,6 @@ def merge_rows(rows: Rows) -> Rows | None:
 def with_counts(rows: Rows) -> Rows:
     """Return the distinct rows with their counts, however many they are."""
     codes, first = _distinct(rows)
-    if not _stand_for(rows, codes, first):  # two rows with the same hash: never seen
-        codes = first = np.arange(len(rows))
     counts = np.bincount(codes)
     parts = np.ceil(counts / (_MOST * len(rows) / len(first))).astype(np.int64)
     numbers = np.repeat(first, parts)
@@ -66,31 +62,11 @@ def _repeat(rows: Rows) -> bool:
 
 
 def _distinct(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """Return the number of each row among the distinct ones, and where these first occur, by hashes of 64 bits."""
-    hashes = np.empty(len(rows), np.uint64)
-    for start in range(0, len(rows), _CHUNK):
-        part = [a[start : start + _CHUNK] for a in rows.arrays]
-        table = pd.concat([pd.DataFrame(_as_whole(a).reshape(len(a), -1)) for a in part], axis=1)
-        hashes[start : start + _CHUNK] = pd.util.hash_pandas_object(table, index=False).to_numpy()
-    codes, uniques = pd.factorize(hashes)
-    first = np.empty(len(uniques), np.int64)
-    first[codes[::-1]] = np.arange(len(rows))[::-1]  # of several that are written, the last stays
-    return codes, first
-
-
-def _as_whole(array: np.ndarray) -> np.ndarray:
-    """Return floats as the whole numbers of the same bits."""
-    return array.view(f"u{array.itemsize}") if array.dtype.kind == "f" else array
-
-
-def _stand_for(rows: Rows, codes: np.ndarray, first: np.ndarray) -> bool:
-    """Whether every row is, bit by bit, the one that stands for it."""
-
-    def bits(array: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(array).reshape(len(array), -1).view(np.uint8)
-
-    for start in range(0, len(rows), _CHUNK):
-        chunk = slice(start, start + _CHUNK)
-        if not all(np.array_equal(bits(a[chunk]), bits(a[first[codes[chunk]]])) for a in rows.arrays):
-            return False
-    return True
+    """Return the number of each row among the distinct ones, in order of appearance, and where these first occur."""
+    codes = np.zeros(len(rows), np.int64)
+    for array in rows.arrays:
+        bits = array.view(f"u{array.itemsize}") if array.dtype.kind == "f" else array
+        for column in bits.reshape(len(rows), -1).T:
+            values, distinct = pd.factorize(column)
+            codes, _ = pd.factorize(codes * len(distinct) + values)
+    return codes, np.unique(codes, return_index=True)[1]
