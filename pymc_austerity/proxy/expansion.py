@@ -78,18 +78,9 @@ class Expansion(NamedTuple):
     coordinates: np.ndarray  # entries of ψ that the rows read, shape (E,)
     gradient: np.ndarray  # Σ∇ℓ_i(ψ̂), shape (E,)
     hessian: LinearMap  # Σ∇²ℓ_i(ψ̂), E by E; zero at order 1
-
-
-class CubicExpansion(NamedTuple):
-    """The expansion of third order, with what `Expansion` has; there are too few parameters for a sparse Hessian."""
-
-    centre: np.ndarray
-    coordinates: np.ndarray
-    gradient: np.ndarray
-    hessian: LinearMap
-    #: For each triple a ≤ b ≤ c of coordinates, c the fastest, Σ∂³ℓ_i(ψ̂)/∂ψ_a∂ψ_b∂ψ_c, divided by 6 and times the
-    #: number of different orders of the three: what h_a h_b h_c is multiplied by, shape (E(E + 1)(E + 2)/6,).
-    cubic: np.ndarray
+    #: At order 3, for each triple a ≤ b ≤ c of coordinates, c the fastest, Σ∂³ℓ_i(ψ̂)/∂ψ_a∂ψ_b∂ψ_c, divided by 6 and
+    #: times the number of different orders of the three: what h_a h_b h_c is multiplied by, shape (E(E + 1)(E + 2)/6,).
+    cubic: np.ndarray = np.empty(0)
 
 
 @njit
@@ -113,7 +104,7 @@ def expanded_sum(theta: np.ndarray, others: np.ndarray, expansion: Expansion) ->
 
 
 @njit
-def expanded_cubic_sum(theta: np.ndarray, others: np.ndarray, expansion: CubicExpansion) -> float:
+def expanded_cubic_sum(theta: np.ndarray, others: np.ndarray, expansion: Expansion) -> float:
     """Return Σ q_i(ψ) − Σ ℓ_i(ψ̂) for an expansion of third order."""
     h = shift_from(expansion.centre, expansion.coordinates, theta, others)
     contracted, at = np.zeros(h.size), 0

@@ -16,7 +16,7 @@ from pymc_austerity.likelihood.jumps import require_seen_jumps
 from pymc_austerity.likelihood.moving_support import require_fixed_support
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.centre import Kept, ToLearn, find_centre, stay_at
-from pymc_austerity.proxy.expansion import CubicExpansion, Expansion, Taylor, check_order, compile_remainder
+from pymc_austerity.proxy.expansion import Expansion, Taylor, check_order, compile_remainder
 from pymc_austerity.proxy.full_pass import Sums
 from pymc_austerity.proxy.linear_maps import WIDE, compressed
 from pymc_austerity.proxy.log_posterior import DiscreteError, NoProxyError
@@ -40,7 +40,7 @@ _FEW_PAIRS, _MANY_PAIRS, _MANY_COORDINATES = 4, 32, 40
 class Prepared(NamedTuple):
     """What a step keeps of its preparation, in arrays that can be pickled."""
 
-    expansion: Expansion | CubicExpansion | ExpansionWithStatistics
+    expansion: Expansion | ExpansionWithStatistics
     order: int
     move: SurrogateState  # Hamiltonian moves, tuned on the surrogate
     normal: SurrogateState  # the normal approximation of the surrogate: centre and factor
@@ -199,4 +199,4 @@ class ProxyPlan:
             return prepared
         options, bar = given.compile_kwargs, given.progressbar
         cubic = third_derivatives(given.likelihood, second, rows, given.fixed, options, bar)
-        return prepared._replace(expansion=CubicExpansion(*second, cubic), passes=prepared.passes + 1)
+        return prepared._replace(expansion=second._replace(cubic=cubic), passes=prepared.passes + 1)

@@ -33,7 +33,7 @@ class ExpansionWithStatistics(NamedTuple):
 def with_statistics(expansion: Expansion, rows: Rows, fixed: Sequence[np.ndarray]) -> ExpansionWithStatistics:
     """Return the expansion with what one pass over the data finds to stand for all rows."""
     few, weight = moment_rows(rows)
-    return ExpansionWithStatistics(*expansion, tuple(fixed), few.arrays, weight)
+    return ExpansionWithStatistics(*expansion[:4], tuple(fixed), few.arrays, weight)
 
 
 def compile_statistics_density(density: Density) -> Density:

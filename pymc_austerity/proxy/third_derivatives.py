@@ -54,7 +54,7 @@ def third_derivatives(
     compile_kwargs: dict[str, Any] | None,
     progressbar: bool,
 ) -> np.ndarray:
-    """Return `CubicExpansion.cubic` at the centre of the expansion, in one pass over the rows.
+    """Return `Expansion.cubic` at the centre of the expansion, in one pass over the rows.
 
     Where the rows read ψ through one linear predictor η = x_iᵀψ + …, as in a generalised linear model, the sum is
     Σ ℓ_i‴(η_i) x_ia x_ib x_ic; otherwise it is built by differentiating the gradient along each pair of coordinates.
