@@ -13,7 +13,6 @@ from pytensor.graph.replace import graph_replace
 
 from pymc_austerity.compat import pushforward
 from pymc_austerity.compile.graph_compiler import compile_part
-from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import RowLikelihood, numba_options, row_predictor
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.expansion import Expansion
@@ -100,21 +99,9 @@ def _through_predictor(
     weight = compile_part(inputs, third, **options)
     covariate = compile_part([along, *inputs], pushforward(eta, psi, along), **options)
 
-    @njit
-    def weights_and_covariates(psi, data, coordinates):  # type: ignore[no-untyped-def]
-        w = weight(psi, *data)[0]
-        X = np.empty((coordinates.size, w.size))
-        direction = np.zeros(psi.size)
-        for i in range(coordinates.size):
-            direction[coordinates[i]] = 1.0
-            x = covariate(direction, psi, *data)[0]
-            direction[coordinates[i]] = 0.0
-            for j in range(w.size):
-                X[i, j] = x[j]
-        return w, X
-
     def add(total: np.ndarray, psi: np.ndarray, data: tuple[np.ndarray, ...], coordinates: np.ndarray) -> None:
-        w, X = weights_and_covariates(psi, data, coordinates)
+        w = weight(psi, *data)[0]
+        X = np.array([covariate(1.0 * (np.arange(psi.size) == k), psi, *data)[0] for k in coordinates])
         for a in range(len(X)):
             total[a, a:, a:] += (X[a:] * (w * X[a])) @ X[a:].T
 
@@ -129,17 +116,10 @@ def _along_pairs(
     curved = pushforward(grad(rows.sum(), psi), psi, first)
     third = compile_part([first, second, *inputs], pushforward(curved, psi, second), **options)
 
-    @njit
-    def along_pairs(total, psi, data, coordinates):  # type: ignore[no-untyped-def]
-        first, second = np.zeros(psi.size), np.zeros(psi.size)
-        for a in range(coordinates.size):
-            first[coordinates[a]] = 1.0
-            for b in range(a, coordinates.size):
-                second[coordinates[b]] = 1.0
-                found = third(first, second, psi, *data)[0]
-                second[coordinates[b]] = 0.0
-                for c in range(b, coordinates.size):
-                    total[a, b, c] += found[coordinates[c]]
-            first[coordinates[a]] = 0.0
+    def add(total: np.ndarray, psi: np.ndarray, data: tuple[np.ndarray, ...], coordinates: np.ndarray) -> None:
+        directions = [1.0 * (np.arange(psi.size) == k) for k in coordinates]
+        for a, one in enumerate(directions):
+            for b, other in enumerate(directions[a:], start=a):
+                total[a, b, b:] += third(one, other, psi, *data)[0][coordinates[b:]]
 
-    return along_pairs
+    return add
