@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_austerity.compile.cache import njit_on_disk
 from pymc_austerity.rows.pool import Pool
 from pymc_austerity.rows.storage import Rows
 
@@ -80,55 +79,33 @@ def _uniform(n: int, floor: float, random_seed: int) -> np.ndarray:
     return np.random.default_rng(random_seed).random(n) < floor
 
 
-@njit_on_disk(nogil=True)
-def _number(seed: np.uint64, k: int) -> float:
-    """Return number k, uniform on [0, 1), of the SplitMix64 generator that starts from `seed`."""
-    z = seed + np.uint64(k + 1) * np.uint64(0x9E3779B97F4A7C15)
+def _numbers(seed: np.uint64, places: np.ndarray) -> np.ndarray:
+    """Return the numbers at some places, uniform on [0, 1), of the SplitMix64 generator that starts from `seed`."""
+    z = seed + (places.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return float((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
+    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
 
 
-@njit_on_disk(nogil=True)
 def _early(
     seed: np.uint64, weight: float, n_rows: float, uniform: np.ndarray, limits: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the slots in which the key of a part is below its limit, in order, and the keys."""
-    slots, keys, n = np.empty(limits.size, np.int64), np.empty(limits.size), 0
-    for k in range(limits.size):
-        rate, u = n_rows if uniform[k] else weight, _number(seed, k)
-        if u < rate * limits[k]:  # −log(1 − u) ≥ u: most keys that lose need no logarithm
-            key = -np.log1p(-u) / rate
-            if key < limits[k]:
-                slots[n], keys[n] = k, key
-                n += 1
-    return slots[:n].copy(), keys[:n].copy()
+    rate, u = np.where(uniform, n_rows, weight), _numbers(seed, np.arange(limits.size))
+    slots = np.flatnonzero(u < rate * limits)  # −log(1 − u) ≥ u: most keys that lose need no logarithm
+    keys = -np.log1p(-u[slots]) / rate[slots]
+    early = keys < limits[slots]
+    return slots[early], keys[early]
 
 
-@njit_on_disk(nogil=True)
 def _picked(
     seed: np.uint64, slots: np.ndarray, uniform: np.ndarray, cumulative: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the row of each slot, and its size, by an index of the cumulative sizes (Chen and Asau 1974)."""
-    n_rows, total = cumulative.size, cumulative[-1]
-    first, i = np.empty(n_rows, np.int64), 0
-    for j in range(n_rows):
-        while i < n_rows - 1 and cumulative[i] <= j / n_rows * total:
-            i += 1
-        first[j] = i
-    picked, sizes = np.empty(slots.size, np.int64), np.empty(slots.size)
-    for j in range(slots.size):
-        u = _number(seed, slots[j])
-        i = min(int(u * n_rows), n_rows - 1)
-        if not uniform[slots[j]]:
-            # What is rounded may lie on either side of the bound of its entry.
-            i = first[i]
-            while i > 0 and cumulative[i - 1] > u * total:
-                i -= 1
-            while i < n_rows - 1 and cumulative[i] <= u * total:
-                i += 1
-        picked[j], sizes[j] = i, cumulative[i] - (cumulative[i - 1] if i > 0 else 0.0)
-    return picked, sizes
+    """Return the row of each slot, and its size, by the cumulative sizes."""
+    u, n_rows = _numbers(seed, slots), cumulative.size
+    by_size = np.searchsorted(cumulative, u * cumulative[-1], side="right")
+    picked = np.minimum(np.where(uniform[slots], (u * n_rows).astype(np.int64), by_size), n_rows - 1)
+    return picked, np.diff(cumulative, prepend=0.0)[picked]
 
 
 class Reservoir:

@@ -55,8 +55,8 @@ def test_one_part_is_drawn_in_proportion_to_size():
 
 
 def test_numbers_are_those_that_are_published():
-    first = [reservoirs._number(np.uint64(1234567), k) for k in range(2)]
-    assert first == [(z >> 11) * 2.0**-53 for z in (6457827717110365317, 3203168211198807973)]
+    first = reservoirs._numbers(np.uint64(1234567), np.arange(2))
+    assert first.tolist() == [(z >> 11) * 2.0**-53 for z in (6457827717110365317, 3203168211198807973)]
 
 
 def test_slots_are_independent_of_each_other():
