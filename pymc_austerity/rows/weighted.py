@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,6 @@ from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.rows.sources import RowSource, Share
 from pymc_austerity.user_input import takes_fields
 
-_Rows = TypeVar("_Rows")
-
 
 class AliasTable(NamedTuple):
     """Walker's alias table for the row probabilities, and the weight of each row."""
@@ -23,7 +21,7 @@ class AliasTable(NamedTuple):
     alias: np.ndarray  # uint32 (N,): the row that it stands for otherwise
     weight: np.ndarray  # float32 (N,): 1/(N p_i), at most one over the uniform floor
 
-    def to_read(self, rows: _Rows) -> _Rows:
+    def to_read(self, rows: Any) -> Any:
         """Return the rows that chains read: those that were weighed."""
         return rows
 
