@@ -58,6 +58,7 @@ def choose(
     ``pilot(sizes)`` walks `pilot_paths` paths over these batches and returns φ on them, shape (K, m, ...).
     """
     if alpha != "auto":
+        Truncation(sizes, alpha, ratio)  # refuses one for which there is no law
         return Choice(float(alpha), np.nan, np.nan, "given by the user")
     for size in sizes:
         if not (isinstance(value := cost(size), float | int | np.number) and 0 < value < np.inf):

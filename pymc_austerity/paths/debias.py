@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from pymc_austerity.paths.convergence_rate import choose
 from pymc_austerity.paths.replicates import Replicate, Settings, finished_replicates, result_dataset, settings_of, warn
 from pymc_austerity.paths.replication import Phi, ReplicationError, pilot_path, replication, wants_rng
-from pymc_austerity.paths.runs import Seed, Stopping, as_seed, checked_sizes, replicate
+from pymc_austerity.paths.runs import Seed, Stopping, as_seed, replicate
+from pymc_austerity.paths.truncation import path_sizes
 from pymc_austerity.paths.workers import JobError, Workers
 from pymc_austerity.user_input import takes
 
@@ -144,7 +145,7 @@ def debias(
             settings.require_seed(seed)
         done = finished_replicates(append)
     else:
-        sizes = checked_sizes(n_rows, min_batch, ratio, alpha)
+        sizes = path_sizes(n_rows, min_batch, ratio)
     with Workers(phi, executor) as workers:
         if append is None:
             pilot = partial(_pilot, workers, phi, n_rows, seed, pilot_paths)

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, MutableMapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 from numpy.random import SeedSequence
@@ -18,7 +17,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from pymc_austerity.paths.block_reader import StreamError
 from pymc_austerity.paths.replicates import Replicate, Settings, result_dataset
 from pymc_austerity.paths.replication import ReplicationError, level_of
-from pymc_austerity.paths.truncation import Truncation, path_sizes
 from pymc_austerity.paths.workers import JobError, WorkersLostError
 from pymc_austerity.user_input import shown
 
@@ -133,14 +131,6 @@ def as_seed(seed: Seed) -> SeedSequence:
         raise TypeError(
             f"random_seed= wants whole numbers from 0 on, a SeedSequence or a Generator, and got {shown(seed)}."
         ) from None
-
-
-def checked_sizes(n_rows: int, min_batch: int, ratio: float, alpha: float | Literal["auto"]) -> tuple[int, ...]:
-    """Return the batch sizes of a path; refuse an α for which these have no law of truncation."""
-    sizes = path_sizes(n_rows, min_batch, ratio)
-    if alpha != "auto":
-        Truncation(sizes, alpha, ratio)
-    return sizes
 
 
 def replicate(

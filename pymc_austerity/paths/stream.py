@@ -22,8 +22,8 @@ from pymc_austerity.paths.block_reader import Block, BlockReader, StreamEndedErr
 from pymc_austerity.paths.convergence_rate import choose
 from pymc_austerity.paths.replicates import Replicate, Settings, result_dataset, warn
 from pymc_austerity.paths.replication import Phi, ReplicationError, level_of, telescope, walk, wants_rng
-from pymc_austerity.paths.runs import Seed, Stopping, as_seed, checked_sizes, replicate
-from pymc_austerity.paths.truncation import FloatArray
+from pymc_austerity.paths.runs import Seed, Stopping, as_seed, replicate
+from pymc_austerity.paths.truncation import FloatArray, path_sizes
 from pymc_austerity.paths.workers import JobError, complaint
 from pymc_austerity.user_input import takes
 
@@ -106,7 +106,7 @@ def debias_stream(
     True
     """
     stopping = Stopping(replications, tolerance, max_seconds)
-    sizes = checked_sizes(n_max, min_batch, ratio, alpha)
+    sizes = path_sizes(n_max, min_batch, ratio)
     seed = as_seed(random_seed)
     walker = _Walker(phi, BlockReader(batches), seed)
     choice = choose(alpha, sizes, ratio, cost, pilot_paths, partial(_pilot, walker, pilot_paths))
