@@ -82,11 +82,8 @@ class PriorCurvature:
     def __call__(self, psi: np.ndarray, fixed: Sequence[np.ndarray], c: np.ndarray) -> Sums:
         """Return value, gradient and Hessian at `psi` along the coordinates `c`."""
         value, gradient, _ = uninterrupted(self._derivatives, np.zeros(psi.size), psi, *fixed)
-        columns = []
-        for k in c:
-            direction = np.zeros(psi.size)
-            direction[k] = 1.0
-            columns.append(uninterrupted(self._derivatives, direction, psi, *fixed)[2][c])
+        directions = (1.0 * (np.arange(psi.size) == k) for k in c)
+        columns = [uninterrupted(self._derivatives, direction, psi, *fixed)[2][c] for direction in directions]
         hessian = np.array(columns).reshape(c.size, c.size)
         return Sums(float(value), gradient[c], (hessian + hessian.T) / 2)
 

@@ -132,8 +132,7 @@ def _read_by_predictors(posterior: LogPosterior, psi: np.ndarray) -> np.ndarray:
     slopes_along = pytensor.function(inputs, slopes, **options)
     data = (*posterior.fixed, *posterior.samples.few.arrays)
     for k in np.flatnonzero(coordinates < d):
-        direction = np.zeros(d)
-        direction[coordinates[k]] = 1.0
+        direction = 1.0 * (np.arange(d) == coordinates[k])
         found[k] = any(np.any(x) for x in slopes_along(direction, psi[:d], psi[d:], *data))
     return found
 
