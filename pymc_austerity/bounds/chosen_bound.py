@@ -14,14 +14,14 @@ from numba.extending import is_jitted
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.bounds.remainder_bounds import RemainderBounds
-from pymc_austerity.bounds.row_bound import Bound, EvaluateBound, Region, Scan, ZeroBound, find_lipschitz
+from pymc_austerity.bounds.row_bound import Bound, EvaluateBound, Scan, ZeroBound, find_lipschitz
 from pymc_austerity.bounds.row_graph import NoRemainderBoundError
 from pymc_austerity.bounds.sums_of_squares import is_quadratic_in_data, rows_for_moments
 from pymc_austerity.bounds.whitened_bound import REMAINDER_CHOICES, WhitenedBound, sizes_from_graph
 from pymc_austerity.compile.graph_compiler import compile_part
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import ModelData, RowLikelihood
-from pymc_austerity.rows import largest_count
+from pymc_austerity.rows import Rows, largest_count
 from pymc_austerity.tried_setup import check_time
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
@@ -35,9 +35,9 @@ class Given(Bound):
     graph: Variable | None = None
     function: Callable[..., Any] | None = None
 
-    def constants(self, region: Region | None = None, rows: Any = None, fixed: Any = ()) -> tuple[Any, ...]:
+    def constants(self, rows: Rows, fixed: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
         """Return the largest count: what was given is a bound for a row of the table."""
-        return (1.0 if rows is None else largest_count(rows),)
+        return (largest_count(rows),)
 
     def build(self, constants: tuple[Any, ...]) -> EvaluateBound:
         """Compile what was given."""

@@ -52,13 +52,13 @@ class Bound:
     #: The compiled function, where it is the same for all constants.
     evaluate: ClassVar[EvaluateBound] = staticmethod(no_bound)
 
-    def constants(self, region: Region | None = None, rows: Any = None, fixed: Any = ()) -> tuple[Any, ...]:
-        """Return what the compiled function needs of the data as they are now, and of the region of the proxy."""
+    def constants(self, rows: Rows, fixed: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
+        """Return what the compiled function needs of the data as they are now."""
         return ()
 
     def learn(self, region: Region | None, rows: Any) -> tuple[tuple[Any, ...], Any]:
         """Return the constants, and the rows that are drawn from."""
-        return self.constants(region, rows, () if region is None else region.fixed), rows
+        return self.constants(rows, () if region is None else region.fixed), rows
 
     def of_selected(self, likelihood: RowLikelihood) -> Bound | None:
         """Return the bound where rows read a function of θ alone and `likelihood` is the model of that, or None."""
@@ -121,9 +121,7 @@ class ZeroBound(Bound):
     known_by_sums: ClassVar[bool] = True
     evaluate: ClassVar[EvaluateBound] = staticmethod(no_span)
 
-    def constants(
-        self, region: Region | None = None, rows: Any = None, fixed: Any = ()
-    ) -> tuple[tuple[()], BoundTable]:
+    def constants(self, rows: Rows, fixed: tuple[np.ndarray, ...]) -> tuple[tuple[()], BoundTable]:
         """Return a table of one row with the bound zero."""
         return (), bound_table(np.zeros(1))
 
@@ -170,7 +168,7 @@ class Lipschitz(Bound):
     evaluate: ClassVar[EvaluateBound] = staticmethod(_by_slope)
     order: ClassVar[int] = 0  # of the expansion whose remainder is bounded; of order 0, that is the change itself
 
-    def constants(self, region: Region | None = None, rows: Any = None, fixed: Any = ()) -> tuple[Any, ...]:
+    def constants(self, rows: Rows, fixed: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
         """Return the largest c_i and c_id, or their cubic roots."""
         assert self.bounds is not None
         bounds, power = self.bounds, self.order + 1
@@ -207,7 +205,7 @@ class Cubic(Lipschitz):
 def find_lipschitz(likelihood: RowLikelihood, few: Rows, fixed: tuple[np.ndarray, ...]) -> Lipschitz:
     """Return the bound by slopes, or raise NoRemainderBoundError where they have no limit; tried on a few rows."""
     slopes = Lipschitz(RemainderBounds(_of_all_variables(likelihood), order=0), likelihood.theta_size)
-    if not np.isfinite(slopes.constants(None, few, fixed)[0]).all():
+    if not np.isfinite(slopes.constants(few, fixed)[0]).all():
         raise NoRemainderBoundError(
             "No bound on the log ratio of a row is known for this model: there is no limit as "
             f"{sorted(likelihood.read)} move, as of normal errors, of a probit, or of errors whose scale is a free "
@@ -215,7 +213,7 @@ def find_lipschitz(likelihood: RowLikelihood, few: Rows, fixed: tuple[np.ndarray
         )
     try:
         cubic = Cubic(RemainderBounds(likelihood), likelihood.theta_size)
-        known = np.isfinite(cubic.constants(None, few, fixed)[0]).all()
+        known = np.isfinite(cubic.constants(few, fixed)[0]).all()
     except NoRemainderBoundError:
         known = False
     return replace(slopes, cubic=cubic) if known else slopes

@@ -72,11 +72,6 @@ class WhitenedBound(Bound):
     likelihood: RowLikelihood | None = None  # that it was read from
     numbers_read: int = 1
 
-    def constants(self, region: Region | None = None, rows: Any = None, fixed: Any = ()) -> tuple[Any, ...]:
-        """Return the whitening of the region, and the rows in proportion to their bounds."""
-        assert region is not None
-        return self.learn(region, region.rows)[0]
-
     def learn(self, region: Region | None, rows: Any) -> tuple[tuple[Any, ...], Any]:
         """Return the constants, and the rows that are drawn from: those of a pool, where there are blocks."""
         assert region is not None

@@ -83,7 +83,7 @@ def with_data(decider: Decider, data: ModelData) -> Decider:
     parts = replace(decider.parts, rows=data.rows, fixed=tuple(data.fixed))
     if parts.plan.proxy is not None:
         return _with_rows_added(decider, parts) or _learnt(parts, decider.compiled)
-    return replace(decider, parts=parts, bound_constants=decider.bound.constants(None, data.rows, parts.fixed))
+    return replace(decider, parts=parts, bound_constants=decider.bound.constants(data.rows, parts.fixed))
 
 
 def _with_rows_added(decider: Decider, parts: Parts) -> Decider | None:

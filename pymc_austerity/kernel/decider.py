@@ -174,7 +174,7 @@ def complete(parts: Parts, bound_constants: tuple[Any, ...] | None, compiled: Co
         )
         if move.reads_rows and not row_source.complete:
             raise ValueError(f"data= does not go with proposal={proposal!r}, which reads rows of its own.")
-        bound_constants = bound_constants or bound.constants(None, parts.stored, parts.fixed)
+        bound_constants = bound_constants or bound.constants(parts.stored, parts.fixed)
         evaluate_bound = bound.build(bound_constants)
         if compiled.selected is not None and bound.reads_theta:
             evaluate_bound = compiled.selected.bound_at_theta(evaluate_bound)

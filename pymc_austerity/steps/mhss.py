@@ -225,6 +225,6 @@ def _predict_third_order(decider: Decider) -> float:
     try:
         check_triples(decider.parts.likelihood)
         region = prepared.region(decider.parts.fixed, decider.parts.stored)._replace(order=3)
-        return _predict(decider, decider.bound.constants(region))
+        return _predict(decider, decider.bound.learn(region, region.rows)[0])
     except UnsupportedModelError:
         return np.inf

@@ -76,7 +76,7 @@ def _built(write, bound, centre=None):
     rows = interpret_log_density(inputs, [graph])
     density = compile_density(likelihood).linked(likelihood) if bound == "scan" else None  # no other reads rows
     links = Links() if density is None else density.links
-    constants, none = found.constants(None, data.rows, fixed), np.empty(0)
+    constants, none = found.constants(data.rows, fixed), np.empty(0)
     evaluate = found.build(constants)
     data_at = likelihood.fixed_at(fixed), likelihood.rows_at(arrays)
 
@@ -111,7 +111,7 @@ def test_no_row_exceeds_its_lipschitz_bound_and_some_are_near(write):
 def test_slopes_are_found_without_compiling():
     data = _read(FOUND["logistic"])
     with compilations() as names:
-        found = find_bound("lipschitz", data).constants(None, data.rows, data.fixed)
+        found = find_bound("lipschitz", data).constants(data.rows, data.fixed)
     assert names == []
     assert found[0][0] == pytest.approx(np.sqrt(1 + (X**2).sum(axis=1)).max(), rel=1e-6)
 
@@ -250,7 +250,7 @@ def test_the_cubic_bound_saves_rows_and_keeps_the_posterior():
     data = read_model(model, model.value_vars, None, None)
     bound = find_bound("lipschitz", data).of_remainder(2)
     assert isinstance(step.decider.bound, Cubic)
-    for known, expected in zip(step.decider.bound_constants, bound.constants(None, data.rows, data.fixed), strict=True):
+    for known, expected in zip(step.decider.bound_constants, bound.constants(data.rows, data.fixed), strict=True):
         np.testing.assert_array_equal(known, expected)
 
 
