@@ -11,9 +11,10 @@ import pytensor
 import pytensor.tensor as pt
 from numba.extending import overload
 from pytensor.compile import Mode, get_mode, optdb
-from pytensor.graph.basic import Apply, Constant, Variable, equal_computations
+from pytensor.graph.basic import Apply, Constant, Variable, clone, equal_computations
 from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.graph.traversal import explicit_graph_inputs
 from pytensor.link.basic import Container, PerformLinker
 from pytensor.link.numba.dispatch import basic as numba_basic
 from pytensor.scalar import Add, Mul
@@ -195,10 +196,11 @@ def stabilised(graph: Variable) -> Variable:
     derived from the unstable form, and then 0/0 beyond η = 37.
     """
     graph = twice_differentiable(graph)
+    _, (graph,) = clone(list(explicit_graph_inputs([graph])), [graph], copy_inputs=False)
     # Stable forms first: the canonical form of PyTensor 2 hides −sigmoid(η), which is to be recognised, as a product.
     for include in (("stabilize",), ("canonicalize", "stabilize")):
         # Not without what says how to differentiate (`pytensor.gradient.undefined_grad` and its like).
-        graph = rewrite_graph(graph, include=include, clone=True, exclude=("local_view_op",))
+        graph = rewrite_graph(graph, include=include, clone=False, exclude=("local_view_op",))
     return rewrite_graph(graph, include=("none",), clone=False, custom_rewrite=dfs_rewriter(_keep_tail))
 
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.dist_math import i0e, i1e
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Apply, Variable, clone
 from pytensor.graph.rewriting.basic import dfs_rewriter, node_rewriter
 from pytensor.graph.rewriting.utils import rewrite_graph
-from pytensor.graph.traversal import apply_ancestors
+from pytensor.graph.traversal import apply_ancestors, explicit_graph_inputs
 from pytensor.tensor.basic import get_underlying_scalar_constant_value
 from pytensor.tensor.exceptions import NotScalarConstantError
 from pytensor.tensor.math import Prod
@@ -33,8 +33,9 @@ def twice_differentiable(graph: Variable) -> Variable:
     ops = {node.op for node in apply_ancestors([graph])}
     if not any(isinstance(op, Prod) or op == pt.betainc or op in _BESSEL for op in ops):
         return graph
+    _, (graph,) = clone(list(explicit_graph_inputs([graph])), [graph], copy_inputs=False)
     rewrites = dfs_rewriter(_write_out_product, _write_beta_as_power, _write_bessel_by_order)
-    return rewrite_graph(graph, include=("none",), clone=True, custom_rewrite=rewrites)
+    return rewrite_graph(graph, include=("none",), clone=False, custom_rewrite=rewrites)
 
 
 @node_rewriter([Prod])
