@@ -196,6 +196,7 @@ def stabilised(graph: Variable) -> Variable:
     derived from the unstable form, and then 0/0 beyond η = 37.
     """
     graph = twice_differentiable(graph)
+    # By hand, as PyTensor 2 copies the inputs with the graph.
     _, (graph,) = clone(list(explicit_graph_inputs([graph])), [graph], copy_inputs=False)
     # Stable forms first: the canonical form of PyTensor 2 hides −sigmoid(η), which is to be recognised, as a product.
     for include in (("stabilize",), ("canonicalize", "stabilize")):
