@@ -107,6 +107,12 @@ def walk_of_each_group_by_steps():
     return walks[GROUP, np.arange(N) % 3]
 
 
+def curves_of_groups():
+    """Waves of each group at five times, by two numbers a group and a basis."""
+    at_times = pm.HalfNormal("tau") * (pm.Normal("z", shape=(G, 2)) @ np.cos(np.outer([1, 2], np.arange(5))))
+    return at_times[GROUP, np.arange(N) % 5]
+
+
 def walk_by_its_law():
     sd = pm.HalfNormal("tau")
     laws = {"innovation_dist": pm.Normal.dist(0, sd), "init_dist": pm.Normal.dist(0, 2 * sd)}
@@ -149,6 +155,7 @@ SPELLINGS = {
     ),
     "joined to zeros": (["z"], 2, of_categories(lambda two: pt.concatenate([two, pt.zeros((G, 1))], axis=1))),
     "softmax of joined": (["z"], 2, of_categories(softmax_of_joined)),
+    "curves": (["z"], 2, curves_of_groups),
     "set beside zeros": (["z"], 2, of_categories(lambda two: pt.set_subtensor(pt.zeros((G, 3))[:, 1:], two))),
 }  # fmt: skip
 
