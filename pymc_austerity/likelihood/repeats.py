@@ -50,10 +50,11 @@ def _takes_entries(node: Apply) -> bool:
 
 
 def _spread(table: Variable) -> bool:
-    """Whether a table is computed entry by entry from rows, columns and constants that are spread over it."""
+    """Whether a table is computed entry by entry from rows, columns and constants, or from rows that are taken."""
     if any(table.type.broadcastable) or value_of_constants(table) is not None:
         return True
-    return table.owner is not None and isinstance(table.owner.op, Elemwise) and all(map(_spread, table.owner.inputs))
+    op = None if table.owner is None else table.owner.op
+    return isinstance(op, AdvancedSubtensor) or (isinstance(op, Elemwise) and all(map(_spread, table.owner.inputs)))
 
 
 def numbers_for_repeats(
@@ -121,7 +122,11 @@ def _by_numbers(var: Variable, free: Shapes, numbers: np.ndarray | None = None) 
             return source.ravel()[pt.constant(flat[:, 0])][(slice(None), *[None] * (taken.ndim - 1))]
         first = flat[:, 0] // width
         whole = taken.shape[1:] == places.shape[1:] and np.array_equal(places[first], taken)
-        return source[pt.constant(first)] if whole else source.ravel()[pt.constant(taken)]
+        if whole:
+            return source[pt.constant(first)]
+        if len(shape) == 2 and taken.ndim == 1:
+            return source[pt.constant(first), pt.constant(taken % width)]
+        return source.ravel()[pt.constant(taken)]
     if numbers is not None and is_product(source.owner) and len(shape) == 2:
         return _of_product(*source.owner.inputs, *divmod(taken, shape[1]))
     if not is_computed:

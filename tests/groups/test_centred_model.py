@@ -49,6 +49,12 @@ def lkj():
     return u[GROUP, 0] + u[GROUP, 1] * X
 
 
+def lkj_of_rows():
+    """An entry of each row is chosen after the effects are taken by group."""
+    u = pm.Normal("mu", shape=2) + pt.dot(pm.Normal("z", shape=(G, 2)), cholesky().T)
+    return u[GROUP][np.arange(N), np.arange(N) % 2]
+
+
 def on_second_axis(read):
     return lambda: read(pm.Normal("b", 0, pm.HalfNormal("s", shape=2)[:, None], shape=(2, G)))
 
@@ -128,6 +134,7 @@ SPELLINGS = {
     "numbered from one": (["z"], 1, scaled(lambda mu, tau, z: (mu + tau * z)[pm.Data("g", GROUP + 1) - 1])),
     "lengths by coordinates": (["z"], 1, lengths_by_coordinates),
     "lkj": (["z"], 2, lkj),
+    "lkj, an entry of each row": (["z"], 2, lkj_of_rows),
     "scales of columns": (["z"], 2, lambda: by_columns(pm.Normal("z", shape=(G, 2)) * pm.HalfNormal("tau", shape=2))),
     "second axis": (["b"], 2, SECOND_AXIS),
     "second axis by parts": (["b"], 2, on_second_axis(lambda b: b[0][GROUP] + b[1][GROUP] * X)),
