@@ -2,6 +2,7 @@
 
 ``pt.repeat(u, 3)``, ``pt.tile(u, 3)`` and ``pt.broadcast_to(u[:, None], (20, 3)).ravel()`` are written ``u[g]``, and
 ``(u[:, None] + v).ravel()`` is written ``u[g] + v[h]``, as are ``(u[:, None] + v)[g, h]`` and the entries at a mask.
+``pt.concatenate([[0.0], u])[g]``, with an effect that is known, is written ``marks * u[h]``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,10 +19,10 @@ from pytensor.tensor.basic import Alloc, Join
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.extra_ops import Repeat
 from pytensor.tensor.shape import Reshape, SpecifyShape
-from pytensor.tensor.subtensor import AdvancedSubtensor
+from pytensor.tensor.subtensor import AdvancedSubtensor, IncSubtensor
 
 from pymc_austerity.likelihood.derived_model import with_replaced
-from pymc_austerity.likelihood.model_graph import is_product, value_of_constants
+from pymc_austerity.likelihood.model_graph import is_product, plain_indices, value_of_constants
 
 #: What puts the entries of its first input in other places, some of them more than once.
 _MOVES = (AdvancedSubtensor, Alloc, DimShuffle, Repeat, Reshape, SpecifyShape, ViewOp)
@@ -43,10 +44,59 @@ def _repeats(node: Apply) -> bool:
 
 
 def _takes_entries(node: Apply) -> bool:
-    """Whether a node takes entries of a table, each computed from what belongs to its row and to its column."""
-    if not isinstance(node.op, AdvancedSubtensor):
+    """Whether a node takes entries of a table, each computed from its row and column, or of a vector of known ones."""
+    if not isinstance(node.op, AdvancedSubtensor) or node.outputs[0].type.ndim != 1:
         return False
-    return node.outputs[0].type.ndim == 1 < node.inputs[0].type.ndim and _spread(node.inputs[0])
+    whole = node.inputs[0]
+    return _spread(whole) if whole.type.ndim > 1 else _is_beside_constants(whole)
+
+
+def _is_beside_constants(whole: Variable) -> bool:
+    """Whether a vector is computed entry by entry from one that is made of another and of constants."""
+    if whole.owner is not None and isinstance(whole.owner.op, Elemwise):
+        return any(map(_is_beside_constants, whole.owner.inputs))
+    return _beside_constants(whole) is not None
+
+
+def _beside_constants(whole: Variable) -> Variable | None:
+    """Return the vector that a longer one is made of beside constants, as ``concatenate([[0.0], u])``, or None."""
+    op = None if whole.owner is None or whole.type.ndim != 1 else whole.owner.op
+    if isinstance(op, IncSubtensor) and op.set_instead_of_inc and value_of_constants(whole.owner.inputs[0]) is not None:
+        return whole.owner.inputs[1]
+    if not isinstance(op, Join):
+        return None
+    parts = [part for part in whole.owner.inputs if part.type.ndim and value_of_constants(part) is None]
+    return parts[0] if len(parts) == 1 else None
+
+
+def _entries_beside_constants(node: Apply, free: Shapes) -> Variable | None:
+    """Return the entries that a node takes of a vector that is made of constants, too; None of other nodes."""
+    (index,) = plain_indices(node) if node.inputs[0].type.ndim == 1 else [None]
+    numbers = value_of_constants(index) if isinstance(index, Variable) else None
+    return None if numbers is None else _taken(node.inputs[0], numbers, free)
+
+
+def _taken(whole: Variable, numbers: np.ndarray, free: Shapes) -> Variable | None:
+    """Return entries of a vector, as ``c + marks * u[g]`` of what is made of constants and a vector u; or None."""
+    if (known := value_of_constants(whole)) is not None:
+        return pt.constant(known if known.shape == (1,) else known[numbers])
+    if whole.type.broadcastable[0]:
+        return whole
+    if whole.owner is not None and isinstance(whole.owner.op, Elemwise):
+        parts = [_taken(part, numbers, free) for part in whole.owner.inputs]
+        return None if any(part is None for part in parts) else whole.owner.op(*parts)
+    if (source := _beside_constants(whole)) is None:
+        return whole[pt.constant(numbers)]
+    if (length := _shape(source, free)) is None:
+        return None
+    beside, marked = (
+        value_of_constants(graph_replace([whole], {source: pt.constant(of, dtype=source.type.dtype)}, strict=False)[0])
+        for of in (np.zeros(length), np.arange(1.0, length[0] + 1))
+    )
+    if beside is None or marked is None:
+        return None
+    place = np.rint(marked - beside).astype(np.int64)[numbers]  # from 1 on, 0 of constants
+    return beside[numbers] + (place > 0) * source[pt.constant(np.maximum(place - 1, 0))]
 
 
 def _spread(table: Variable) -> bool:
@@ -67,8 +117,11 @@ def numbers_for_repeats(
     written = dict[Variable, Variable]()
     for node in toposort(terms):
         (*_, out) = node.outputs
-        moves = looked_for(node) and out.type.ndim and not free.keys().isdisjoint(ancestors([out]))
-        if moves and (read := _by_numbers(out, free)) is not None and read.type.ndim:
+        if not (looked_for(node) and out.type.ndim) or free.keys().isdisjoint(ancestors([out])):
+            continue
+        read = _entries_beside_constants(node, free) if _takes_entries(node) else None
+        read = _by_numbers(out, free) if read is None else read
+        if read is not None and read.type.ndim:
             written[out] = read
     return written
 

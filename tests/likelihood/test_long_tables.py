@@ -147,6 +147,41 @@ def test_entries_that_are_taken_of_a_table_are_of_rows_and_columns(taken):
     assert set(read_groups(model).groups.names) == {"a", "b"}
 
 
+#: Effects of groups of which one or two are known, as the effect of a reference level.
+BESIDE = {
+    "a reference": lambda u: pt.concatenate([np.zeros(1), u]),
+    "the last one": lambda u: pt.concatenate([u, [0.5]]),
+    "at both ends": lambda u: pt.concatenate([[0.0], u, [0.7]]),
+    "set into zeros": lambda u: pt.set_subtensor(pt.zeros(ROWS + 2)[1:-1], u),
+    "scaled after": lambda u: pm.Normal("m") + 2 * pt.concatenate([np.zeros(1), u]),
+}
+
+
+@pytest.mark.parametrize("index", [lambda g: g, lambda g: g - 3], ids=["from zero", "negative too"])
+@pytest.mark.parametrize("name", BESIDE)
+def test_effects_beside_known_ones_are_groups(name, index):
+    whole = BESIDE[name]
+    length = len(whole(np.zeros(ROWS)).eval()) if name != "scaled after" else ROWS + 1
+    with pm.Model() as model:
+        numbers = index(np.arange(400) % length)
+        pm.Poisson("y", pm.math.exp(whole(not_centred("u", ROWS))[numbers]), observed=np.arange(400) % 3)
+    written = with_entries_taken(model)
+    assert written is not model
+    np.testing.assert_allclose(densities(written), densities(model), rtol=1e-10)
+    found = read_groups(model)
+    assert (found.groups.names, len(found.groups.own)) == (("z_u",), ROWS)
+    assert found.data.coordinates.replaced == ("z_u",)
+
+
+def test_wrong_places_beside_known_effects_are_seen(monkeypatch):
+    """Planted: the marks of what is known are lost."""
+    with pm.Model() as model:
+        pm.Normal("y", BESIDE["a reference"](effects("u", ROWS))[np.arange(400) % (ROWS + 1)], 1, observed=np.ones(400))
+    expected = densities(model)
+    monkeypatch.setattr(np, "rint", lambda place: np.maximum(place, 1.0))
+    assert not np.allclose(densities(with_entries_taken(model)), expected, rtol=1e-3)
+
+
 def test_another_table_in_the_container_is_refused():
     """The step has the entries of the one that it was built for."""
     with model_of(LONG["in a container"]) as model:
