@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
+from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.model import Model
 from pytensor.graph.basic import Apply, Variable, equal_computations
 from pytensor.graph.replace import graph_replace
@@ -128,7 +129,7 @@ def _read_whole(
     while len(clients.get(at, ())) == 1 and (at is source or at not in terms):
         (node,) = clients[at]
         # A matrix may have no inverse where a chain begins; and a variable may be what a prior reads.
-        if isinstance(node.op, RandomVariable) or is_product(node):
+        if isinstance(node.op, RandomVariable | SymbolicRandomVariable) or is_product(node):
             break
         at = node.outputs[0]
         if at.type.ndim == source.type.ndim:

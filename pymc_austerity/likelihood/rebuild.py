@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytensor.tensor as pt
+from pymc.distributions.custom import CustomDistRV, CustomSymbolicDistRV
 from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.distributions.shape_utils import change_dist_size
 from pytensor.compile.builders import OpFromGraph
@@ -85,8 +86,12 @@ class BatchRebuild:
         # Not make_node: an op built for N rows refuses a batch, and change_dist_size makes a new op anyway.
         stub = Apply(node.op, inputs, [out.type() for out in node.outputs]).outputs[node.outputs.index(rv)]
         resized = change_dist_size(stub, shape)
-        # PyMC resizes a CustomDist with the parameters it was first given, whatever the inputs of its node.
-        final = [self(i) for i in resized.owner.inputs]
+        final, made = [self(i) for i in resized.owner.inputs], resized.owner
+        if isinstance(made.op, CustomDistRV | CustomSymbolicDistRV):
+            # PyMC resizes a CustomDist with the parameters it was first given, as of a model that this one is derived
+            # from, whatever the inputs of its node.
+            own = dict(zip(made.op.dist_params(made), made.op.dist_params(stub.owner), strict=True))
+            final = [own.get(i, i) for i in made.inputs]
         if any(new is not old for new, old in zip(final, resized.owner.inputs, strict=True)):
             outputs = [out.type() for out in resized.owner.outputs]
             resized = Apply(resized.owner.op, final, outputs).outputs[resized.owner.outputs.index(resized)]

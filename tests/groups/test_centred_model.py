@@ -186,6 +186,30 @@ def test_rows_read_effects_in_every_spelling(name):
     assert all(np.allclose(back[name], user[name], rtol=1e-9, atol=1e-9) for name in user)
 
 
+def by_function(mu):
+    pm.CustomDist("y", mu, dist=lambda mu, size: pm.Normal.dist(mu, 1, size=size) + 0.5, observed=Y)
+
+
+def of_two_columns(mu):
+    of_both = mu[:, None] + pm.Normal("c", shape=2)
+    pm.MvStudentT("y", nu=5, mu=of_both, chol=np.eye(2), observed=np.column_stack([Y, Y]))
+
+
+LAWS = {
+    "by a function": by_function,
+    "logit-normal": lambda mu: pm.LogitNormal("y", mu, pm.HalfNormal("s"), observed=1 / (1 + np.exp(-Y))),
+    "vectors": of_two_columns,
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_laws_that_pymc_makes_of_others_read_effects(name):
+    """PyMC makes them again with the parameters of the user's model, which are not those of the centred one."""
+    with pm.Model() as model:
+        LAWS[name](DETERMINISTIC())
+    assert read_groups(model).data.coordinates.replaced == ("z",)
+
+
 def test_weights_of_a_mixture_stay_what_they_are_beside_effects():
     """PyTensor copies the weights, which share a constant with the components, where these are replaced."""
     with pm.Model() as model:
