@@ -95,8 +95,8 @@ def run_ci(folder, *parts):
 
 def test_ci_goes_on_after_a_failure(tmp_path):
     ran, asked = run_ci(tmp_path)
-    assert asked[:4] == ["test MARKS=not slow or contract or versions", "package", "lint", "types"]
-    assert {"docs", "doctest", "notebooks"} <= set(asked)
+    assert asked[:5] == ["package", "lint", "types", "docs", "test MARKS=not slow or contract or versions"]
+    assert {"doctest", "notebooks"} <= set(asked)
     assert asked[-1] == "test VENV=.venv-3.11 PYTHON=python3.11 PINS=pymc==5.28.* MARKS=contract or versions"
     assert ran.returncode == 1
     assert re.search(r"^passed  lint ", ran.stdout, re.MULTILINE)
@@ -105,12 +105,12 @@ def test_ci_goes_on_after_a_failure(tmp_path):
 
 def test_ci_runs_the_parts_that_are_named_and_no_unknown_ones(tmp_path):
     ran, asked = run_ci(tmp_path, "docs", "lint")
-    assert (ran.returncode, asked) == (0, ["docs", "lint"])
+    assert (ran.returncode, asked) == (0, ["lint", "docs"])
     for name in ("nothing", "lint types", "-n", ""):
         ran, asked = run_ci(tmp_path, "docs", name)
         assert (ran.returncode, asked) == (2, [])
         assert f'"{name}" is none of the parts' in ran.stderr
-        assert "tests package lint types docs doctests notebooks tests-pymc-5.28" in ran.stderr
+        assert "package lint types docs tests doctests notebooks tests-pymc-5.28" in ran.stderr
 
 
 def test_the_version_has_one_source():

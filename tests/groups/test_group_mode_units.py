@@ -20,6 +20,7 @@ EFFECTS = RNG.normal(size=60)
 Y = EFFECTS[INDEX] + RNG.normal(size=INDEX.size) / 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("apart", [1e-2, 1e-6])
 def test_the_covariance_of_columns_that_are_nearly_one(apart):
     """R² of 1 − 10⁻⁴ and more had sds of a twentieth and less, and an effective sample size of 3."""

@@ -169,7 +169,7 @@ def test_a_class_without_a_school_is_refused():
             step.start_chain(np.random.default_rng(1))
 
 
-@pytest.mark.parametrize("name", IN_DATA)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (k > 0)) for k, n in enumerate(IN_DATA)])
 def test_other_schools_of_classes_are_refused(name):
     """What the step has learnt is of the schools as they were."""
     with model_of(IN_DATA[name]):

@@ -23,7 +23,9 @@ def through_predictor_and_scale():
     pm.StudentT("y", nu=4, mu=X[:, 0] * pm.Normal("b"), sigma=pm.HalfNormal("s", 1), observed=Y)
 
 
-@pytest.mark.parametrize("define", [through_one_predictor, through_predictor_and_scale])
+@pytest.mark.parametrize(
+    "define", [through_one_predictor, pytest.param(through_predictor_and_scale, marks=pytest.mark.slow)]
+)
 def test_remainders_and_known_sum_are_the_log_likelihood(define):
     with pm.Model() as model:
         define()
