@@ -96,10 +96,13 @@ class Truncation:
         """E Σ_{t ≤ T} cost(n_t); with the default, the expected rows of a replication."""
         return float(self.tail @ [cost(n) for n in self.sizes])
 
+    def variance(self, squared_error: FloatArray) -> float:
+        """Return the variance of a replication about a fixed φ_N, for δ_t² = E|φ_t − φ_N|² at t = 1 … L."""
+        return float(self.variance_by_level(squared_error).sum())
+
     def variance_by_level(self, squared_error: FloatArray) -> FloatArray:
         """Return what truncations after t = 1 … L − 1 add to the variance of a replication, shape (L − 1,).
 
-        The variance is about a fixed φ_N, for δ_t² = E|φ_t − φ_N|² at t = 1 … L.
         By Lemma 1 it is Σ_t (δ²_{t−1} − δ²_t) / P(T ≥ t) − φ_N² with δ_0 = φ_N, in which φ_N cancels; δ_L² is 0.
         """
         return np.asarray(squared_error, dtype=float)[:-1] * np.diff(1 / self.tail)

@@ -28,6 +28,7 @@ def test_what_three_batches_cost_and_vary_by_hand():
     assert law.expected_cost() == pytest.approx(1 + 2 * 3 / 7 + 4 / 7)
     assert law.expected_cost(lambda n: n**2) == pytest.approx(1 + 4 * 3 / 7 + 16 / 7)
     assert law.variance_by_level([3.0, 2.0, 0.0]) == pytest.approx([3 * (7 / 3 - 1), 2 * (7 - 7 / 3)])
+    assert law.variance([3.0, 2.0, 0.0]) == pytest.approx(4 + 28 / 3)
     assert law.second_moment_bound(1.0) == pytest.approx(2 + 7 / 3 + 7 / 2)
 
 
@@ -87,7 +88,7 @@ def test_a_grid_of_uniform_numbers_is_divided_as_the_law_says(law):
 def test_the_variance_is_a_sum_without_a_negative_term(law, beta):
     error = squared_errors(law.sizes, beta)
     assert (law.variance_by_level(error) >= 0).all()
-    assert law.variance_by_level(error).sum() <= law.second_moment_bound(beta) * (1 + 1e-9)
+    assert law.variance(error) <= law.second_moment_bound(beta) * (1 + 1e-9)
 
 
 def _gaussian_squared_error(sizes, shrink=1.0):
@@ -99,7 +100,7 @@ def _gaussian_squared_error(sizes, shrink=1.0):
 @pytest.mark.parametrize(("alpha", "bounded"), [(0.8, True), (1.3, False)])
 def test_variance_is_bounded_below_the_rate_and_grows_above_it(alpha, bounded):
     laws = [Truncation(path_sizes(8 * 2**k, 8), alpha) for k in (12, 16, 20, 24)]
-    variances = np.array([law.variance_by_level(_gaussian_squared_error(law.sizes)).sum() for law in laws])
+    variances = np.array([law.variance(_gaussian_squared_error(law.sizes)) for law in laws])
     growth = variances[1:] / variances[:-1]
     if bounded:
         # What sixteen times the rows add shrinks geometrically, so the sum converges.
