@@ -5,10 +5,10 @@ Enclosures by log(α + eˣ) = log α + softplus(x − log α) are closer than th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from pytensor import scalar
@@ -19,10 +19,38 @@ from pytensor.tensor.elemwise import Elemwise
 from pymc_austerity.bounds import elementary
 from pymc_austerity.bounds.interval_series import Series
 
-if TYPE_CHECKING:
-    from pymc_austerity.bounds.row_series import RowSeries
-
 _R2 = np.sqrt(2)
+
+
+class Enclosure(Protocol):
+    """What a rule asks of the enclosures of all parts of a row, which `RowSeries` finds."""
+
+    moving: Container[Variable]  # what depends on the predictors
+    known: Mapping[Variable, Any]  # the values of the rest
+
+    def __call__(self, var: Variable) -> Series:
+        """Return the enclosure of one variable."""
+        ...
+
+    def of_known(self, value: Any) -> Series:
+        """Return the enclosure of a value that does not depend on the predictors."""
+        ...
+
+    def log_of(self, var: Variable) -> Series | None:
+        """Return the enclosure of the logarithm, where the variable is positive by its form."""
+        ...
+
+    def logit_of(self, var: Variable) -> Series | None:
+        """Return the enclosure of log p/(1 − p), where the variable is a probability by its form."""
+        ...
+
+    def agree(self, a: Variable, b: Variable, where: np.ndarray) -> bool:
+        """Return whether two variables are the same function of the predictors in these boxes."""
+        ...
+
+    def truth(self, var: Variable) -> tuple[np.ndarray, np.ndarray]:
+        """Return where a condition may hold and where it may fail."""
+        ...
 
 
 def is_elementwise(var: Variable, kind: type) -> bool:
@@ -30,7 +58,7 @@ def is_elementwise(var: Variable, kind: type) -> bool:
     return bool(var.owner and isinstance(var.owner.op, Elemwise) and isinstance(var.owner.op.scalar_op, kind))
 
 
-def logs_of(of: RowSeries, variables: Iterable[Variable]) -> list[Series] | None:
+def logs_of(of: Enclosure, variables: Iterable[Variable]) -> list[Series] | None:
     """Return the logarithms of all of them, or None where one is not positive by its form."""
     logs = []
     for var in variables:
@@ -40,7 +68,7 @@ def logs_of(of: RowSeries, variables: Iterable[Variable]) -> list[Series] | None
     return logs
 
 
-def log_complement(of: RowSeries, x: Variable) -> Series | None:
+def log_complement(of: Enclosure, x: Variable) -> Series | None:
     """Return log(1 + x) where −x is a sigmoid or a tail of the normal distribution."""
     if is_elementwise(x, scalar.Neg):
         return _log_of_one_minus(of, x.owner.inputs[0], 1.0)
@@ -48,7 +76,7 @@ def log_complement(of: RowSeries, x: Variable) -> Series | None:
     return None if multiple is None else _log_of_one_minus(of, multiple[0], -multiple[1])
 
 
-def _known_multiple(of: RowSeries, x: Variable) -> tuple[Variable, float] | None:
+def _known_multiple(of: Enclosure, x: Variable) -> tuple[Variable, float] | None:
     """Return v and a where x = a·v, with one known number a for all rows."""
     if not is_elementwise(x, scalar.Mul):
         return None
@@ -57,7 +85,7 @@ def _known_multiple(of: RowSeries, x: Variable) -> tuple[Variable, float] | None
     return (moving[0], float(np.prod(known))) if len(moving) == 1 and all(k.size == 1 for k in known) else None
 
 
-def _log_of_one_minus(of: RowSeries, x: Variable, factor: float) -> Series | None:
+def _log_of_one_minus(of: Enclosure, x: Variable, factor: float) -> Series | None:
     if factor == 1.0:
         x, factor = _known_multiple(of, x) or (x, 1.0)
     if is_elementwise(x, scalar_math.Sigmoid) and factor == 1.0:
@@ -67,16 +95,16 @@ def _log_of_one_minus(of: RowSeries, x: Variable, factor: float) -> Series | Non
     return None
 
 
-def _log_erfc(of: RowSeries, x: Variable) -> Series:
+def _log_erfc(of: Enclosure, x: Variable) -> Series:
     return (of(x) * of.of_known(-_R2)).through(elementary.log_ndtr) + of.of_known(np.log(2))
 
 
-def log_erfcx(of: RowSeries, x: Variable) -> Series:
+def log_erfcx(of: Enclosure, x: Variable) -> Series:
     """Return the logarithm of exp(x²)·erfc x."""
     return of(x).squared() + _log_erfc(of, x)
 
 
-def _log_sum(of: RowSeries, *terms: Variable) -> Series | None:
+def _log_sum(of: Enclosure, *terms: Variable) -> Series | None:
     if len(terms) == 2:
         for one, other in (terms, terms[::-1]):
             if one not in of.moving and (np.asarray(of.known[one]) == 1).all() and other in of.moving:
@@ -88,7 +116,7 @@ def _log_sum(of: RowSeries, *terms: Variable) -> Series | None:
     return None if logs is None else reduce(lambda a, b: a + (b - a).through(elementary.softplus), logs)
 
 
-def _log_difference(of: RowSeries, a: Variable, b: Variable) -> Series | None:
+def _log_difference(of: Enclosure, a: Variable, b: Variable) -> Series | None:
     if a not in of.moving and (np.asarray(of.known[a]) == 1).all():
         return _log_of_one_minus(of, b, 1.0)
     upper, lower = of.logit_of(a), of.logit_of(b)
@@ -105,14 +133,14 @@ def _log_difference(of: RowSeries, a: Variable, b: Variable) -> Series | None:
 def _from_logs(combine: Callable[..., Series]) -> Callable[..., Series | None]:
     """Return the rule of what has a logarithm where all of its arguments do, made of these."""
 
-    def rule(of: RowSeries, *inputs: Variable) -> Series | None:
+    def rule(of: Enclosure, *inputs: Variable) -> Series | None:
         logs = logs_of(of, inputs)
         return None if logs is None else combine(of, *logs)
 
     return rule
 
 
-def _log_power(of: RowSeries, x: Variable, p: Variable) -> Series | None:
+def _log_power(of: Enclosure, x: Variable, p: Variable) -> Series | None:
     log = of.log_of(x)
     return None if log is None else log * of(p)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from pytensor import scalar
@@ -16,11 +16,8 @@ from pymc_austerity.bounds import elementary
 from pymc_austerity.bounds import intervals as iv
 from pymc_austerity.bounds.elementary import RULES, power
 from pymc_austerity.bounds.interval_series import Series, choose, hull
-from pymc_austerity.bounds.log_forms import is_elementwise, log_complement, log_erfcx, logs_of
+from pymc_austerity.bounds.log_forms import Enclosure, is_elementwise, log_complement, log_erfcx, logs_of
 from pymc_austerity.bounds.row_graph import NoRemainderBoundError
-
-if TYPE_CHECKING:
-    from pymc_austerity.bounds.row_series import RowSeries
 
 #: What an operation is called where it has no rule, and why.
 _WORDS: dict[type, str] = {
@@ -41,11 +38,11 @@ def words(op: Any) -> str:
     return _WORDS.get(type(op), f"the operation {op}")
 
 
-def _sum(of: RowSeries, *terms: Variable) -> Series:
+def _sum(of: Enclosure, *terms: Variable) -> Series:
     return reduce(add, [of(v) for v in terms])
 
 
-def _product(of: RowSeries, *factors: Variable) -> Series:
+def _product(of: Enclosure, *factors: Variable) -> Series:
     logs = [of.log_of(v) if v in of.moving else None for v in factors]
     positive = [log for log in logs if log is not None]
     if len(positive) < 2:
@@ -57,7 +54,7 @@ def _product(of: RowSeries, *factors: Variable) -> Series:
     return reduce(lambda a, b: a * b, [*known, *parts, *other])
 
 
-def _quotient(of: RowSeries, a: Variable, b: Variable) -> Series:
+def _quotient(of: Enclosure, a: Variable, b: Variable) -> Series:
     log = of.log_of(b)
     if b not in of.moving:
         return of(a) * of.of_known(1 / np.asarray(of.known[b], dtype=np.float64))
@@ -69,7 +66,7 @@ def _quotient(of: RowSeries, a: Variable, b: Variable) -> Series:
     return of(a) * (-log).through(elementary.exp)
 
 
-def _reciprocal(of: RowSeries, x: Variable) -> Series:
+def _reciprocal(of: Enclosure, x: Variable) -> Series:
     log = of.log_of(x)
     if log is not None:
         return (-log).through(elementary.exp)
@@ -80,12 +77,12 @@ def _reciprocal(of: RowSeries, x: Variable) -> Series:
     return choose(negative, -(-series).through(power(-1.0)), series.through(power(-1.0)))
 
 
-def _square(of: RowSeries, x: Variable) -> Series:
+def _square(of: Enclosure, x: Variable) -> Series:
     log = of.log_of(x)
     return of(x).squared() if log is None else (log + log).through(elementary.exp)
 
 
-def _power(of: RowSeries, x: Variable, p: Variable) -> Series:
+def _power(of: Enclosure, x: Variable, p: Variable) -> Series:
     log = of.log_of(x)
     if p in of.moving:
         if log is None:
@@ -99,12 +96,12 @@ def _power(of: RowSeries, x: Variable, p: Variable) -> Series:
     return of(x).squared() if exponents[0] == 2 else of(x).through(power(float(exponents[0])))
 
 
-def _log(of: RowSeries, x: Variable) -> Series:
+def _log(of: Enclosure, x: Variable) -> Series:
     log = of.log_of(x)
     return of(x).through(elementary.log) if log is None else log
 
 
-def _log1p(of: RowSeries, x: Variable) -> Series:
+def _log1p(of: Enclosure, x: Variable) -> Series:
     complement = log_complement(of, x)
     if complement is not None:
         return complement
@@ -115,7 +112,7 @@ def _log1p(of: RowSeries, x: Variable) -> Series:
     return of(x).through(RULES[scalar.Log1p]) if log is None else log.through(elementary.softplus)
 
 
-def _root_of_square(of: RowSeries, x: Variable) -> Series | None:
+def _root_of_square(of: Enclosure, x: Variable) -> Series | None:
     """Return w with x = w², where x is one square times and over what is positive by its form."""
     above, below = _factors(x)
     squares = [v for v in above if _square_base(of, v) is not None and of.log_of(v) is None]
@@ -141,7 +138,7 @@ def _factors(x: Variable) -> tuple[list[Variable], list[Variable]]:
     return [x], []
 
 
-def _square_base(of: RowSeries, x: Variable) -> Variable | None:
+def _square_base(of: Enclosure, x: Variable) -> Variable | None:
     if x not in of.moving:
         return None
     if is_elementwise(x, scalar.Sqr):
@@ -151,7 +148,7 @@ def _square_base(of: RowSeries, x: Variable) -> Variable | None:
     return None
 
 
-def _switch(of: RowSeries, condition: Variable, a: Variable, b: Variable) -> Series:
+def _switch(of: Enclosure, condition: Variable, a: Variable, b: Variable) -> Series:
     holds, fails = of.truth(condition)
     first, second = of(a), of(b)
     if not fails.any():
@@ -177,13 +174,13 @@ def _unknown_where(series: Series, where: np.ndarray) -> Series:
     return series + Series(size.shape, lambda d: {((0, d),) if d > 0 else (): unknown}, True, series.radius)
 
 
-def _extreme(of: RowSeries, a: Variable, b: Variable, sign: float) -> Series:
+def _extreme(of: Enclosure, a: Variable, b: Variable, sign: float) -> Series:
     x, y = of(a), of(b)
     first, second = (x.value, y.value) if sign > 0 else (y.value, x.value)
     return _unknown_where(choose(first.lo >= second.hi, x, y), ~((first.lo >= second.hi) | (first.hi <= second.lo)))
 
 
-def _sign(of: RowSeries, x: Variable) -> Series:
+def _sign(of: Enclosure, x: Variable) -> Series:
     value = of(x).value if of.log_of(x) is None else iv.point(np.ones((1,) * x.type.ndim))
     return _unknown_where(of.of_known(np.sign(value.lo)), np.sign(value.lo) != np.sign(value.hi))
 
@@ -197,7 +194,7 @@ class _Absolute(elementary.Elementary):
         return super().range(order, x)
 
 
-def _absolute(of: RowSeries, x: Variable) -> Series:
+def _absolute(of: Enclosure, x: Variable) -> Series:
     return of(x) if of.log_of(x) is not None else of(x).through(_Absolute([np.abs, np.sign], [(0.0,), ()]))
 
 
