@@ -129,7 +129,6 @@ def test_a_run_that_is_stopped_keeps_what_it_drew(exact_step):
 
 
 @pytest.mark.contract
-@pytest.mark.slow
 def test_the_demo_finds_the_slopes_and_reports(tmp_path, capsys, covariates):
     logits = 0.5 + covariates @ (1.0, 0.01)
     y = (np.random.default_rng(2).random(ROWS) < 1 / (1 + np.exp(-logits))).astype(int)

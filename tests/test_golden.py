@@ -17,16 +17,16 @@ STORED = golden.read(golden.STORED)
 RENEW = "If the draws were meant to change, run `make golden` under both versions of PyMC and say so in the changelog."
 
 
-#: On the oldest PyMC: what compiles longest and depends on PyMC as others do. `golden.py check` compares these, too.
-LEFT_OUT = {
-    "groups, not centred", "groups, crossed", "PenaltyMH ReversibleJump auto default",
+#: What compiles longest.
+SLOW = {
+    "groups, not centred", "groups, crossed", "PenaltyMH ReversibleJump auto default", "ApproxMH default auto default",
     "MinibatchBarker SurrogateHMC(adapt) auto default", "ExactMH StiefelWalk auto default",
-    "PenaltyMH Langevin Taylor(2) default",
-} if golden.MAJOR < 6 else set()  # fmt: skip
+    "PenaltyMH Langevin Taylor(2) default", "Gibbs binary", "others, proxy",
+    *(["groups"] if golden.MAJOR < 6 else []),
+}  # fmt: skip
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in golden.CHOSEN if name not in LEFT_OUT])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in golden.CHOSEN])
 def test_draws_and_statistics_are_those_of_before(name):
     found = golden.stored_form(golden.EVERYTHING[name].run(), in_full=True)
     assert golden.differences(found, STORED[name], golden.allowed_for(name)) == [], RENEW

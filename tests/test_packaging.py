@@ -95,9 +95,12 @@ def run_ci(folder, *parts):
 
 def test_ci_goes_on_after_a_failure(tmp_path):
     ran, asked = run_ci(tmp_path)
-    assert asked[:5] == ["package", "lint", "types", "docs", "test MARKS=not slow or contract or versions"]
+    assert asked[:5] == ["package", "lint", "types", "docs", "test"]
     assert {"doctest", "notebooks"} <= set(asked)
-    assert asked[-1] == "test VENV=.venv-3.11 PYTHON=python3.11 PINS=pymc==5.28.* MARKS=contract or versions"
+    assert (
+        asked[-1]
+        == "test VENV=.venv-3.11 PYTHON=python3.11 PINS=pymc==5.28.* MARKS=(contract or versions) and not slow"
+    )
     assert ran.returncode == 1
     assert re.search(r"^passed  lint ", ran.stdout, re.MULTILINE)
     assert re.search(r"^FAILED  types ", ran.stdout, re.MULTILINE)
@@ -167,6 +170,7 @@ def test_the_reference_lists_every_public_name():
     assert listed == public
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(int(pm.__version__.split(".")[0]) < 6, reason="PyMC 5 imports ArviZ itself")
 def test_processes_of_chains_load_no_diagnostics():
     loaded = "import sys, {}; print([m for m in ('arviz', 'matplotlib', 'scipy.stats') if m in sys.modules])"

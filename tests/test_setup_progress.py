@@ -76,6 +76,7 @@ with Phases(False)("Compiling"):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(pytensor.config, "generated_src_dir"), reason="PyTensor 2 has no folder for sources")
 def test_no_sources_are_left_in_the_temporary_folder(tmp_path):
     env = {**os.environ, "TMPDIR": str(tmp_path), "PYTENSOR_FLAGS": ""}

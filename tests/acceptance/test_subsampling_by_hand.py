@@ -104,6 +104,7 @@ def by_hand(rate, seed, always=ALWAYS):
     return always.size + n_drawn, log_ratio
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [Table, Pool])
 def test_drawn_rows_are_thinned_and_others_exact(conclude, source):
     verdicts = set()

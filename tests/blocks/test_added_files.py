@@ -158,6 +158,7 @@ def test_files_that_move_the_posterior_far_are_said(tmp_path, caplog):
     assert step.decider.parts.prepared.kept.psi[1] < 0
 
 
+@pytest.mark.slow
 def test_what_has_no_files_is_refused(tmp_path):
     with model_of(200):
         step = pma.PenaltyMH(progressbar=False)

@@ -254,6 +254,7 @@ def test_the_cubic_bound_saves_rows_and_keeps_the_posterior():
         np.testing.assert_array_equal(known, expected)
 
 
+@pytest.mark.slow
 def test_no_proxy_where_no_bound_on_the_remainder_is_known():
     with pm.Model():
         pm.Laplace("y", X @ _slopes(), 0.3, observed=REAL)

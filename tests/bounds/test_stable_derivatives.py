@@ -107,6 +107,7 @@ def test_a_derivative_of_what_was_not_stabilised_is_not_finite():
     assert np.isnan(found[-2:]).all()
 
 
+@pytest.mark.slow
 def test_rare_columns_of_extreme_values_keep_the_proxy():
     # Standardised indicators of a few rows among thousands, as in tables of network connections.
     rng = np.random.default_rng(7)
@@ -175,6 +176,7 @@ def test_a_beta_function_of_other_parameters_stays():
     assert twice_differentiable(pt.exp(x)).owner.op == pt.exp
 
 
+@pytest.mark.slow
 def test_a_hurdle_of_a_negative_binomial_can_be_expanded():
     """PyTensor differentiates the probability of a zero once; a proxy needs the third derivative."""
     rng = np.random.default_rng(20)

@@ -499,6 +499,7 @@ def test_another_process_and_its_workers_load_code(start, tmp_path):
     assert files(tmp_path / "compiled" / "pymc_austerity") == kept
 
 
+@pytest.mark.slow
 def test_a_changed_source_misses_in_another_process(start, tmp_path):
     """Of the function, or of a file that extends numba; where the package lies does not matter, nor other files."""
     start()

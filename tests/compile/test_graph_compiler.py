@@ -44,6 +44,7 @@ def test_no_part_of_an_operation_is_compiled_in_c(write, compiled_in_c):
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(pm.__version__ < "6", reason="PyTensor 2 asks for no C within an operation")
 @pytest.mark.skipif(not pytensor.config.cxx, reason="no compiler of C, so that PyTensor asks for none")
 def test_pytensors_own_linker_would_have_them_compiled(compiled_in_c):

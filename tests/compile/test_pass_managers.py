@@ -27,6 +27,7 @@ def freed_after_compiling(imported):
     return subprocess.run(script, capture_output=True, text=True, check=True).stdout.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.versions
 def test_pass_managers_are_freed():
     expected = "[('FunctionPassManager', {0}), ('ModulePassManager', {0})]"

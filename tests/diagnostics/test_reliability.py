@@ -34,6 +34,7 @@ def run():
     return model, step, idata, pma.reliability(idata, model, n_states=60)
 
 
+@pytest.mark.slow
 def test_the_exact_probability_is_that_of_the_model(run):
     """States, transforms, prior and rows are put together as the chain had them."""
     model, step, idata, report = run

@@ -95,6 +95,7 @@ def test_another_batch_size_is_noticed_in_thinned_draws(two_of_ours):
         stats_of_step(idata, model, other.decider)
 
 
+@pytest.mark.slow
 def test_what_the_statistics_do_not_say_is_refused(two_of_ours):
     idata, model, steps = two_of_ours((1, 2), draws=20)
     with pytest.raises(ValueError, match=r"some have thin= above 1 and others not"):

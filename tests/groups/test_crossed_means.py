@@ -110,6 +110,7 @@ def test_joint_means_solve_the_dense_system(case):
         assert np.abs(wrong - exact).max() > 0.03
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("many", [0, 1_000])
 def test_rows_of_what_is_left_are_the_same_either_way(case, many, monkeypatch):
     """Entry by entry of the cells of a group, and row by row. Planted: a group that leaves its cells out."""
@@ -122,6 +123,7 @@ def test_rows_of_what_is_left_are_the_same_either_way(case, many, monkeypatch):
     assert np.abs(eliminate.py_func(case.factor, NOTHING, rate, case.e)[0] - expected).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_eliminated_means_and_determinant_are_dense_ones(case):
     rate, b = 0.6, np.random.default_rng(4).normal(size=case.n)
     precision = case.joint_precision(rate)

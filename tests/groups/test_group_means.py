@@ -55,6 +55,7 @@ def test_the_means_of_effects_are_found(prior):
     assert (np.abs(np.r_[found.mean, found.expansion.centre[found.expansion.own[:, 0]]] - mean) < sd).all()
 
 
+@pytest.mark.slow
 def test_effects_are_expanded_at_modes_where_means_have_no_law(monkeypatch):
     """Where the quadratic at the mode leaves much, that at the means is better, if it has a covariance."""
 

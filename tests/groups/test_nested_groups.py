@@ -120,7 +120,10 @@ NESTED = {
 }
 
 
-@pytest.mark.parametrize("name", NESTED)
+SLOW = ["slopes that correlate"]
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in NESTED])
 def test_classes_and_schools_are_factors(name):
     read = read_groups(model_of(NESTED[name]))
     assert read.groups.first.tolist() == [0, CLASSES, CLASSES + SCHOOLS]
@@ -203,6 +206,7 @@ def with_a_potential():
     return of_class[CLASS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("predictor", [with_slopes_of_classes, with_a_potential], ids=lambda f: f.__name__)
 def test_effects_that_more_depends_on_stay_as_they_are(predictor):
     read = read_groups(model_of(predictor))

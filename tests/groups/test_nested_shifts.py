@@ -55,7 +55,9 @@ def student():
     return u[CLASS] + effects("v", SCALES[1], S)[SCHOOL]
 
 
-@pytest.mark.parametrize(("eta", "n_pairs"), [(intercepts, 1), (slopes, 2), (crossed, 0)])
+@pytest.mark.parametrize(
+    ("eta", "n_pairs"), [(intercepts, 1), pytest.param(slopes, 2, marks=pytest.mark.slow), (crossed, 0)]
+)
 def test_effects_within_others_are_found(eta, n_pairs):
     search = search_of(model_of(eta))
     nested = find_nested(search, search.data.theta0)

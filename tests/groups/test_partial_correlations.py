@@ -66,6 +66,7 @@ def test_the_maps_are_inverse_where_units_differ(unit):
     assert np.isfinite(found.model.compile_logp()({name: y}))
 
 
+@pytest.mark.slow
 def test_the_density_falls_where_a_deviation_is_zero():
     """In the packed factor that of three coefficients rises without a limit, and a search for the mode follows it."""
     model = lkj(3)

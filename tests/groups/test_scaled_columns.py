@@ -180,6 +180,7 @@ def test_a_poisson_regression_has_its_posterior(caplog):
         assert largest_z([draws], (mean[k : k + 1] + 0.3 * sd[k], sd[k : k + 1])) > MAX_Z  # a planted mistake
 
 
+@pytest.mark.slow
 def test_a_part_of_the_prior_is_found_out(monkeypatch):
     """The check of the groups refuses a prior from which half of what the coefficients add is missing."""
     found = grouping.find_columns

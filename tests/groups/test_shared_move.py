@@ -36,6 +36,7 @@ def off(n, ends=True):
     return np.mean(found, axis=0)
 
 
+@pytest.mark.slow
 def test_the_window_that_tuning_ends_in_counts():
     # Windows of 200 and 400 draws, and one of 800 that has 700.
     assert (off(1_300) < [0.05, 0.12]).all()

@@ -304,6 +304,7 @@ def test_entry_before_is_refused():
         read_groups(model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("excluded", [graph_compiler._FAILING, "nothing"])
 def test_a_long_walk_with_a_level_prints_no_traceback(excluded, monkeypatch, caplog):
     """PyTensor 3.3.8 logs that a rewrite has failed; the second case shows that the rewrite does without the mend."""

@@ -288,7 +288,7 @@ WITHIN = {
 }
 
 
-@pytest.mark.parametrize("dims", [False, True])
+@pytest.mark.parametrize("dims", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", WITHIN)
 def test_sums_within_groups_are_normal_effects(name, dims, monkeypatch):
     """Each level has two numbers for its three categories, as PyMC has, and what scales them is moved with them."""

@@ -110,6 +110,7 @@ def test_a_density_that_underflows_far_out_is_checked_nearer(parts):
     assert not underflown[-1]
 
 
+@pytest.mark.slow
 def test_rounding_is_no_dependence_between_rows():
     counts = model_of(N, huge_counts)
     check(counts)

@@ -92,6 +92,7 @@ def test_padding_of_other_sets_keeps_the_density_finite():
     assert not np.isfinite(same) or not np.isfinite(spoilt).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("taken_for_the_first", [False, True])
 def test_rows_of_the_second_set_counted_wrongly_are_seen(taken_for_the_first):
     model = built(unequal_groups)

@@ -136,6 +136,7 @@ def test_groups_beside_rows_of_another_length_are_named(caplog, monkeypatch):
     assert "Write one observed variable for all of them, with pm.Censored" in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:loo. Pareto k")  # the draws are made up
 def test_rows_are_left_out_and_predicted_as_those_of_any_model():
     with pm.Model() as model:

@@ -81,6 +81,7 @@ def test_rows_of_blocks_are_those_of_the_table():
             xr.testing.assert_equal(group(found, name), group(expected, name))
 
 
+@pytest.mark.slow
 def test_predictions_of_an_example_are_refused():
     """Rows of the containers are not those of the run; new rows are whatever they are."""
     _, example, table = in_blocks()

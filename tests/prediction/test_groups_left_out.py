@@ -76,7 +76,12 @@ def loo(idata, model, **options):
 
 
 @pytest.mark.parametrize(
-    ("define", "by", "named"), [(not_centred, "z", "0"), (centred, "school", "s0"), (centred, SCHOOL + 7, "7")]
+    ("define", "by", "named"),
+    [
+        (not_centred, "z", "0"),
+        pytest.param(centred, "school", "s0", marks=pytest.mark.slow),
+        pytest.param(centred, SCHOOL + 7, "7", marks=pytest.mark.slow),
+    ],
 )
 def test_normal_groups_in_closed_form(define, by, named):
     """Each group is predicted as a new one, whatever the parametrisation, and the weights are good."""
@@ -96,6 +101,7 @@ def test_some_of_the_groups_estimate_all():
     assert found["subsample_size"] == found["pareto_k"].size == 50
 
 
+@pytest.mark.slow
 def test_weights_given_the_effects_are_caught():
     """Weights given the effects of each draw, which were fitted to the group, are off by more than the integrals."""
     model, idata = model_of(centred), exact_draws()
@@ -109,7 +115,7 @@ def test_weights_given_the_effects_are_caught():
     assert errors[1] > 0.3
 
 
-@pytest.mark.parametrize("define", [slopes, heavy_tails], ids=["slopes", "heavy tails"])
+@pytest.mark.parametrize("define", [pytest.param(slopes, marks=pytest.mark.slow), heavy_tails])
 def test_integrals_over_effects_against_a_grid(define):
     """The quadrature agrees with a fine grid, from scales where the prior rules to scales where the rows do."""
     model = model_of(define)

@@ -78,6 +78,7 @@ def test_rows_beyond_all_predictions_are_still_warned_of():
     assert (found["pareto_k"].sel(row=FAR) > 1).all()
 
 
+@pytest.mark.slow
 def test_groups_are_sampled_without():
     """All rows of a group leave the model, and the group is predicted from its prior."""
     group = np.arange(N) % 5

@@ -113,6 +113,7 @@ def _asymmetry_p(rotations):
     return min(stats.wilcoxon(values).pvalue for values in odd) * len(odd)
 
 
+@pytest.mark.slow
 def test_a_rotation_is_as_likely_as_its_inverse():
     """W′ from the QR decomposition of W + noise leaves the uniform law alone, but is no symmetric proposal."""
     rng = np.random.default_rng(4)

@@ -59,6 +59,7 @@ def test_moves_are_reversible_for_their_law(propose, nu):
     assert abs(asymmetry(propose, nu)) < 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("propose", [forgets_the_scale, NORMAL])
 def test_move_with_wrong_noise_or_law_is_caught(propose):
     assert abs(asymmetry(propose, NU)) > 8

@@ -69,6 +69,7 @@ def parts(values):
     return [Sums(float(v), np.array([v, -v]), np.array([[2 * v]])) for v in values]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1, -1])
 def test_the_error_does_not_grow_with_the_number_of_pieces(order):
     values = np.concatenate([[1e15], np.random.default_rng(1).normal(1, 1, 20_000), [-1e15]])[::order]

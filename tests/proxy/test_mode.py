@@ -75,6 +75,7 @@ def test_a_mode_far_from_zero_is_found(regression, name, near):
     assert abs(found[2] - np.log(scale)) * np.sqrt(2 * N) < 0.2
 
 
+@pytest.mark.slow
 def test_the_logarithm_of_a_large_mean():
     with pm.Model() as model:
         pm.Normal("y", pm.LogNormal("mean", 11, 2), pm.HalfNormal("s", 100), observed=101_325 + 50 * E)

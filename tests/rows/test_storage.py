@@ -86,6 +86,7 @@ def test_rows_in_memory_are_counted_contiguous_and_pickled_as_they_are(mapped):
     assert all(np.array_equal(a, b) for a, b in zip(pickle.loads(pickled).arrays, (mapped, columns)))
 
 
+@pytest.mark.slow
 def test_gather_copies_the_named_rows_of_every_array():
     rng = np.random.default_rng(0)
     arrays = (

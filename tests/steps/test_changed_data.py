@@ -75,6 +75,7 @@ def test_a_forked_chain_says_so_first_and_last(monkeypatch, caplog):
     assert "was changed in place" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_process_that_is_started_afresh_gets_the_data_of_now(with_other_data):
     _, step, idata, _ = with_other_data
     known = step.model_key

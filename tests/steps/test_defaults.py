@@ -56,6 +56,7 @@ def test_discrete_variables_go_without_a_proxy(caplog):
     assert "is discrete" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_chain_starts_where_the_posterior_is(by_default):
     """Draws in the far tails of a prior, as of the scales of a horseshoe, are come nearer to."""
     decider, prepared = by_default.decider, by_default.decider.parts.prepared

@@ -77,6 +77,7 @@ def test_distinct_rows_are_called_so():
         assert "reads all 2 distinct rows a draw" in repr(pma.ExactMH(proxy=None))
 
 
+@pytest.mark.slow
 def test_gibbs_says_what_it_is():
     with pm.Model():
         x = pm.Bernoulli("x", 0.5, shape=3)

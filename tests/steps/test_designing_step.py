@@ -34,6 +34,7 @@ def _stats(idata, name, warmup=False):
     return group(idata, "warmup_sample_stats" if warmup else "sample_stats")[name].to_numpy()
 
 
+@pytest.mark.slow
 def test_trial_notes_log_ratio_and_noise_of_all_rows():
     values = np.random.default_rng(2).gamma(2.0, size=2_000)
     values = values - values.mean() + 0.3 / values.size
@@ -52,6 +53,7 @@ def test_trial_notes_log_ratio_and_noise_of_all_rows():
     assert step.chain.looks is before
 
 
+@pytest.mark.slow
 def test_a_trial_of_merged_rows_notes_all_of_them():
     values = np.repeat([-0.02, 0.001, 0.019], [500, 900, 600])
     step = AnyTest(Exact(), proposal=Toggle(), model=shift_model(values), rng=1)

@@ -118,6 +118,7 @@ def test_a_graph_is_freed_with_its_function():
     assert left_of_a_graph(2.25, Apply) == 0
 
 
+@pytest.mark.slow
 def test_a_graph_that_pytensor_has_prepared_would_be_seen(monkeypatch):
     monkeypatch.setattr(graph_compiler, "_NoLinker", graph_compiler._NumPyLinker)
     assert left_of_a_graph(2.75, Apply) > 0

@@ -61,6 +61,7 @@ def sweeps(step, n):
     return draws, rows / n / D
 
 
+@pytest.mark.slow
 def test_reading_in_batches_changes_nothing_when_all_are_read(field):
     whole, rows = sweeps(reading(field, 0.0, 500), 300)
     batches, _ = sweeps(reading(field, 0.0, 7), 300)

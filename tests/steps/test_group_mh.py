@@ -35,6 +35,7 @@ def case():
         return model, pma.GroupMH(refreshed=0.5, rng=1, progressbar=False)
 
 
+@pytest.mark.slow
 def test_an_index_that_was_changed_in_place_is_refused(case):
     model, step = case
     index = model["index"].get_value(borrow=True)

@@ -99,6 +99,7 @@ def test_it_is_said(caplog):
         assert f"1,200 rows are merged to {len(table.merged().rows)} distinct ones" in caplog.text
 
 
+@pytest.mark.slow
 def test_new_data_are_merged_anew():
     other, first = {"group": GROUP[:500] % 2, "level": LEVEL[:500], "labels": LABELS[:500]}, []
     for merge_rows in (True, False):

@@ -118,6 +118,7 @@ def test_draws_that_do_not_move_are_not_effective():
     assert 0.5 < effective_share([{"a": x} for x in X[:1_000].reshape(500, 2)]) < 1.5
 
 
+@pytest.mark.slow
 def test_a_model_that_does_not_split_is_left_to_nuts(slow_nuts):
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("steps", 0, 1, shape=30).cumsum(), 1, observed=np.arange(30.0))
@@ -172,6 +173,7 @@ def test_a_build_that_takes_long_is_given_up(slow_nuts, monkeypatch):
     assert "given up: building it takes more than" in found.table.loc["PenaltyMH", "remark"]
 
 
+@pytest.mark.slow
 def test_nothing_begins_where_the_first_step_took_the_time(slow_nuts, monkeypatch):
     """Neither `MHSS` nor a pilot of NUTS, whose gradients alone take longer; with `all_steps` both."""
     calls = []

@@ -73,6 +73,7 @@ def test_groups_tune_anew_and_go_on(caplog):
     assert any("tunes anew" in message for message in caplog.messages)
 
 
+@pytest.mark.slow
 def test_a_run_of_another_sampler_goes_on(model):
     """Its statistics and those of the step have no name in common, and are left out."""
     with model:

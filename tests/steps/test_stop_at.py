@@ -47,6 +47,7 @@ def test_one_callback_serves_a_second_run(model):
     assert lengths[0] == lengths[1] < 20_000
 
 
+@pytest.mark.slow
 def test_seconds_end_a_run_with_draws_of_each_chain(model, caplog):
     """No chain ends while it tunes, however short the time; on a loaded machine PyMC may drop one that lags."""
     with caplog.at_level(logging.INFO):
@@ -55,6 +56,7 @@ def test_seconds_end_a_run_with_draws_of_each_chain(model, caplog):
     assert 2 <= idata.posterior.sizes["draw"] < 300_000
 
 
+@pytest.mark.slow
 def test_a_frozen_chain_is_not_ended_by_ess(model):
     """A chain that never moves has no effective draws."""
     step = pma.ExactMH(proposal=pma.RandomWalk(scale=1e9), tune=False, model=model)
