@@ -128,7 +128,6 @@ def test_a_run_that_is_stopped_keeps_what_it_drew(exact_step):
         assert sample(5.0, np.inf, lambda: time.sleep(0.5) or step, draws=5, **{**options, "step": None}).began > 5.5
 
 
-@pytest.mark.contract
 def test_the_demo_finds_the_slopes_and_reports(tmp_path, capsys, covariates):
     logits = 0.5 + covariates @ (1.0, 0.01)
     y = (np.random.default_rng(2).random(ROWS) < 1 / (1 + np.exp(-logits))).astype(int)

@@ -124,7 +124,12 @@ def _by_ops(source: Variable, read: Sequence[EffectsRead], variables: Sequence[V
         return None
     inverse, log_jacobian = inverted
     by_row = {of.read: pt.moveaxis(new if of.index is None else new[of.index], 0, of.axis) for of in read}
-    log_prior = log_density(source, inverse, variables).sum() + log_jacobian
+    log_prior, axis = log_density(source, inverse, variables), axis_entering(effects, 0, source)
+    if axis is None or axis >= log_prior.type.ndim:
+        log_prior = log_prior.sum() + log_jacobian
+    else:  # each group has a part of the Jacobian, which no effects enter
+        log_prior = pt.moveaxis(log_prior, axis, 0)
+        log_prior = log_prior.sum(axis=tuple(range(1, log_prior.type.ndim))) + log_jacobian / read[0].shape[0]
     return ChangeOfVariables(effects, new, inverse, log_prior, by_row)
 
 

@@ -51,15 +51,17 @@ def effects_read(model: Model, with_zero_sums: bool = True) -> list[EffectsRead]
     found: dict[Variable, list[EffectsRead]] = {}
     for node in nodes:
         if (taken := taken_by_group(node)) is not None:
-            read, effects = node.outputs[0], taken[0]
-            if taken[2] == 0:  # ``tau * z[g]`` are entries of ``tau * z``
+            read, (effects, index, axis) = node.outputs[0], taken
+            if axis == 0:  # ``tau * z[g]`` are entries of ``tau * z``
                 read, effects = followed(read, effects, clients, terms, _same_for_rows)
             if read not in found:
                 above = set(ancestors([effects], blockers=model.basic_RVs))
                 sources = [rv for rv in reversed(unbounded) if rv in above]
+                if isinstance(index, tuple):
+                    effects, index = _groups_first(effects, index, sources)
                 found[read] = (
-                    _affine(effects, read, *taken[1:], sources)
-                    or _by_ops(effects, read, *taken[1:], sources)
+                    _affine(effects, read, index, axis, sources)
+                    or _by_ops(effects, read, index, axis, sources)
                     or _part_affine(node.inputs[0], taken[0], sources)
                 )
     zero_sums = [
@@ -74,6 +76,21 @@ def effects_read(model: Model, with_zero_sums: bool = True) -> list[EffectsRead]
     whole = [of for rv in others if (of := _read_whole(rv, set(model.free_RVs), clients, terms)) is not None]
     affine = {of[0].read: of for of in (*by_group, *([of] for of in whole)) if _has_way_back(model, of[0])}
     return list(filter(sums_are_few, _each_its_source(_with_shapes(model, list(affine.values())))))
+
+
+def _groups_first(
+    effects: Variable, index: tuple[Variable, ...], sources: Sequence[Variable]
+) -> tuple[Variable, tuple[Variable, ...]]:
+    """Return a table of effects that is read at the index of each axis, such that its groups lie along the first.
+
+    They lie along the first axis whose entries are those of independent ones of a variable, not the times of a walk.
+    """
+    for k in range(effects.type.ndim):
+        for source in sources:
+            axis = axis_entering(effects, k, source)
+            if axis is not None and axis < source.type.ndim - source.owner.op.ndim_supp:
+                return pt.moveaxis(effects, k, 0) if k else effects, (index[k], *index[:k], *index[k + 1 :])
+    return effects, index
 
 
 def _has_way_back(model: Model, of: EffectsRead) -> bool:

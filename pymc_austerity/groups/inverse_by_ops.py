@@ -52,12 +52,12 @@ def inverse_by_ops(effects: Variable, source: Variable, new: Variable) -> tuple[
     path = nodes_between(source, effects)
     depends = {source, *(out for node in path for out in node.outputs)}
     value, log_jacobian = new, pt.constant(0.0, dtype="float64")
-    at = effects
+    at, size = effects, new.size if None in new.type.shape else int(np.prod(new.type.shape))
     for node in reversed(path):
         own = [k for k, var in enumerate(node.inputs) if var in depends]
         if node.outputs[0] is not at or len(own) != 1:
             return None
-        back = _taken_back(node, own[0], value)
+        back = _taken_back(node, own[0], value, size)
         if back is None:
             return None
         value, change = back
@@ -65,8 +65,8 @@ def inverse_by_ops(effects: Variable, source: Variable, new: Variable) -> tuple[
     return (value, log_jacobian) if at is source else None
 
 
-def _taken_back(node: Apply, own: int, value: Variable) -> tuple[Variable, Variable] | None:
-    """Return an input of a node as a function of its output, and the logarithm of the Jacobian of that."""
+def _taken_back(node: Apply, own: int, value: Variable, size: int | Variable) -> tuple[Variable, Variable] | None:
+    """Return an input of a node as a function of its output, of so many entries, and log of the Jacobian of that."""
     op, given = node.op, [var for k, var in enumerate(node.inputs) if k != own]
     nothing = pt.constant(0.0, dtype="float64")
     if isinstance(op, Elemwise):
@@ -84,7 +84,7 @@ def _taken_back(node: Apply, own: int, value: Variable) -> tuple[Variable, Varia
         if isinstance(scalar, Mul) or (isinstance(scalar, TrueDiv) and own == 0):
             factor = given[0] if len(given) == 1 else pt.mul(*given)
             factor = factor if isinstance(scalar, Mul) else 1 / factor
-            return value / factor, -pt.log(pt.abs(pt.broadcast_to(factor, value.shape))).sum()
+            return value / factor, -pt.log(pt.abs(factor)).mean() * size
         return None
     if isinstance(op, SpecifyShape) and own == 0:
         return value, nothing

@@ -23,8 +23,9 @@ from pytensor.tensor.random.op import RandomVariable
 from pymc_austerity.compat import replace_parts
 from pymc_austerity.likelihood.axis import NotRowWiseError
 from pymc_austerity.likelihood.derived_model import Joined, derived_model, require_same_density
+from pymc_austerity.likelihood.entries import Shapes, entries_in_shape
 from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf, plain_draw, value_of_constants
-from pymc_austerity.likelihood.repeats import Shapes, entries_of, shapes_of_free
+from pymc_austerity.likelihood.repeats import shapes_of_free
 
 _log = logging.getLogger("pymc_austerity")
 
@@ -97,7 +98,7 @@ def _entries(drawn: Variable, free: Shapes, shape: tuple[int, ...]) -> Variable 
     """Return the entries of a table that is drawn, or of a parameter of one, as a vector; None where that fails."""
     op = None if drawn.owner is None else drawn.owner.op
     if drawn in free or not isinstance(op, RandomVariable | SymbolicRandomVariable):
-        return entries_of(drawn, free, shape)
+        return entries_in_shape(drawn, free, shape)
     if op.ndim_supp:
         return None
     parameters = [
@@ -125,7 +126,7 @@ def _in_one_column(parameter: Variable, free: Shapes, shape: tuple[int, ...]) ->
         var = pending.pop()
         if var in found or var in free or var.type.ndim < len(shape):
             continue
-        entries = entries_of(var, free, shape)
+        entries = entries_in_shape(var, free, shape)
         if entries is not None and entries.type.ndim:
             found[var] = entries[one_column]
         elif entries is None and var.owner is not None:

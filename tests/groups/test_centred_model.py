@@ -186,6 +186,38 @@ def test_rows_read_effects_in_every_spelling(name):
     assert all(np.allclose(back[name], user[name], rtol=1e-9, atol=1e-9) for name in user)
 
 
+#: More effects than a prior may tie to each other, in walks of which those of a group are independent of others.
+WALKS, TIMES = 100, 12
+
+
+def walks(of, times_first=True):
+    def predictor():
+        shape = (TIMES, WALKS) if times_first else (WALKS, TIMES)
+        return of(pm.HalfNormal("tau"), pm.Normal("z", shape=shape))
+
+    return predictor
+
+
+WALK, TIME = np.arange(N) % WALKS, np.arange(N) % TIMES
+WALKS_OF_GROUPS = {
+    "steps": walks(lambda tau, z: pt.cumsum(tau * z, axis=1)[WALK, TIME], times_first=False),
+    "scaled after": walks(lambda tau, z: (tau * pt.cumsum(z, axis=1))[WALK, TIME], times_first=False),
+    "times first": walks(lambda tau, z: (tau * pt.cumsum(z, axis=0))[TIME, WALK]),
+    "times first, turned": walks(lambda tau, z: pt.cumsum(tau * z.T, axis=1)[WALK, TIME]),
+    "turned at last": walks(lambda tau, z: (tau * pt.cumsum(z, axis=0)).T[WALK, TIME]),
+    "of PyMC, turned": lambda: pm.GaussianRandomWalk(
+        "z", sigma=pm.HalfNormal("tau"), init_dist=pm.Normal.dist(0, 2), shape=(WALKS, TIMES)
+    ).T[TIME, WALK],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WALKS_OF_GROUPS)
+def test_each_walk_is_a_group(name):
+    read = read_groups(model_of(WALKS_OF_GROUPS[name]))
+    assert (read.groups.names, read.groups.own.shape) == (("z",), (WALKS, TIMES))
+    assert read.groups.ties.at.size == 0
+
+
 def by_function(mu):
     pm.CustomDist("y", mu, dist=lambda mu, size: pm.Normal.dist(mu, 1, size=size) + 0.5, observed=Y)
 

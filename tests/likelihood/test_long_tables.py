@@ -157,7 +157,10 @@ BESIDE = {
 }
 
 
-@pytest.mark.parametrize("index", [lambda g: g, lambda g: g - 3], ids=["from zero", "negative too"])
+INDICES = {"from zero": lambda g: g, "negative too": lambda g: g - 3, "in data": lambda g: pm.Data("g", g)}
+
+
+@pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)
 @pytest.mark.parametrize("name", BESIDE)
 def test_effects_beside_known_ones_are_groups(name, index):
     whole = BESIDE[name]
@@ -171,6 +174,44 @@ def test_effects_beside_known_ones_are_groups(name, index):
     found = read_groups(model)
     assert (found.groups.names, len(found.groups.own)) == (("z_u",), ROWS)
     assert found.data.coordinates.replaced == ("z_u",)
+
+
+NUMBERS, TIME = np.arange(400) % ROWS, np.arange(400) % 7
+X3, BASIS = np.random.default_rng(8).normal(size=(400, 3)), np.random.default_rng(9).normal(size=(7, 3))
+
+
+def table_of(rows, columns):
+    return pm.Normal("u", 0, pm.HalfNormal("tau"), shape=(rows, columns))
+
+
+#: Tables and vectors of effects, put together or multiplied before entries are taken; the names of the effects.
+PUT_TOGETHER = {
+    "a row of zeros": (lambda: pt.concatenate([np.zeros((1, 3)), table_of(ROWS - 1, 3)])[NUMBERS, TIME % 3], ["u"]),
+    "slopes and a row of zeros": (
+        lambda: (pt.concatenate([np.zeros((1, 3)), table_of(ROWS - 1, 3)])[NUMBERS] * X3).sum(axis=-1), ["u"]
+    ),
+    "slopes, in data": (
+        lambda: (pt.concatenate([np.ones((1, 3)), table_of(ROWS - 1, 3)])[pm.Data("g", NUMBERS)] * X3).sum(axis=-1),
+        ["u"],
+    ),
+    "two vectors": (
+        lambda: pt.concatenate([effects("a", ROWS), effects("b", ROWS)])[np.arange(400) % (2 * ROWS)], ["a", "b"]
+    ),
+    "curves, groups last": (lambda: (BASIS @ table_of(3, ROWS))[TIME, NUMBERS], ["u"]),
+    "curves beside means": (
+        lambda: (pm.Normal("m", shape=7)[:, None] + BASIS @ table_of(3, ROWS))[TIME, NUMBERS], ["u"]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("eta", "names"), PUT_TOGETHER.values(), ids=PUT_TOGETHER)
+def test_entries_of_what_is_put_together_are_effects_of_groups(eta, names):
+    with pm.Model() as model:
+        pm.Poisson("y", pm.math.exp(eta()), observed=np.arange(400) % 3)
+    written = with_entries_taken(model)
+    assert written is not model
+    np.testing.assert_allclose(densities(written), densities(model), rtol=1e-10)
+    assert sorted(read_groups(model).groups.names) == names
 
 
 def test_wrong_places_beside_known_effects_are_seen(monkeypatch):
