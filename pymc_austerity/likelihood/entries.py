@@ -93,7 +93,7 @@ def _read(
 
 
 def is_beside_others(var: Variable) -> bool:
-    """Whether an array is computed entry by entry from vectors behind one another, or rows of which some are constant."""
+    """Whether an array is computed entry by entry from vectors, or rows beside constant ones, behind one another."""
     if var.owner is not None and isinstance(var.owner.op, Elemwise):
         return any(map(is_beside_others, var.owner.inputs))
     if len(parts := _joined(var)) < 2 or var.type.ndim == 1:
