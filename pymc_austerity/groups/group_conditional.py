@@ -143,7 +143,7 @@ def whiten(theta: np.ndarray, e: GroupExpansion, conditional: Conditional) -> np
         for k in range(sizes[g]):
             shift[g, k] = theta[own[g, k]] - mean[g, k]
     z = to_white(shift, conditional.factor, conditional.left, rate_of_rows(theta, e.centre, e.scale), e)
-    reflect(z, conditional.normals, e)
+    reflect(z, conditional.normals)
     return z
 
 

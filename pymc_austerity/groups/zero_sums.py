@@ -33,7 +33,7 @@ def reflections(factor: np.ndarray, left: np.ndarray, rate: float, e: Any) -> tu
                     for j in range(i):
                         column[g, i] -= factor[g, i, j] * column[g, j]
                     column[g, i] /= factor[g, i, i]
-        reflect(column, normals[:s], e)
+        reflect(column, normals[:s])
         for t in range(s):
             triangle[t, s] = column[sums[t, 1] - 1, sums[t, 2]]
             column[sums[t, 1] - 1, sums[t, 2]] = 0.0
@@ -48,7 +48,7 @@ def reflections(factor: np.ndarray, left: np.ndarray, rate: float, e: Any) -> tu
 
 
 @njit
-def reflect(z: np.ndarray, normals: np.ndarray, e: Any) -> None:
+def reflect(z: np.ndarray, normals: np.ndarray) -> None:
     """Turn z, in its place, into coordinates of which one for each sum stays zero."""
     for s in range(len(normals)):
         _reflect(z, normals[s])
@@ -106,7 +106,7 @@ def keep_sums(
 ) -> np.ndarray:
     """Return what is left of Q⁻¹b given the sums."""
     z = to_white(x, factor, left, rate, e)
-    reflect(z, normals, e)
+    reflect(z, normals)
     reflect_back(z, normals, e)
     from_white(z, factor, left, rate, e)
     return z
