@@ -19,10 +19,10 @@ RENEW = "If the draws were meant to change, run `make golden` under both version
 
 #: What compiles longest.
 SLOW = {
-    "groups, not centred", "groups, crossed", "PenaltyMH ReversibleJump auto default", "ApproxMH default auto default",
-    "MinibatchBarker SurrogateHMC(adapt) auto default", "ExactMH StiefelWalk auto default",
-    "PenaltyMH Langevin Taylor(2) default", "Gibbs binary", "others, proxy",
-    *(["groups"] if golden.MAJOR < 6 else []),
+    "groups", "groups, not centred", "groups, crossed", "PenaltyMH ReversibleJump auto default",
+    "ApproxMH default auto default", "ApproxMH CrankNicolson(df) auto default", "PenaltyMH Langevin Taylor(2) default",
+    "MinibatchBarker SurrogateHMC(adapt) auto default", "ExactMH StiefelWalk auto default", "Gibbs binary",
+    "Gibbs categorical", "others, proxy",
 }  # fmt: skip
 
 

@@ -76,7 +76,10 @@ def _sum_of_leaves(index: Any) -> Index | None:
         return _looked_up(index.owner)
     if index.owner is None or not isinstance(index.owner.op, Elemwise):
         return None
-    op, parts = index.owner.op.scalar_op, [_sum_of_leaves(part) for part in index.owner.inputs]
+    op, (first, *_) = index.owner.op.scalar_op, index.owner.inputs
+    if isinstance(op, Cast) and is_array_leaf(first):  # of floats, too, as a table with missing entries has them
+        return Index({first: 1}, 0, {})
+    parts = [_sum_of_leaves(part) for part in index.owner.inputs]
     if any(part is None for part in parts):
         return None
     found = [part for part in parts if part is not None]

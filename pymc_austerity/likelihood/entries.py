@@ -146,7 +146,9 @@ def _places(var: Variable, sources: Sequence[Variable], free: Shapes) -> tuple[n
     constants, *marked = (value_of_constants(graph_replace([var], of, strict=False)[0]) for of in filled)
     if constants is None or any(of_source is None for of_source in marked):
         return None
-    return constants, [np.rint(of_source - constants).astype(np.int64) - 1 for of_source in marked]
+    found = np.isfinite(constants)  # a constant may be infinite, as the ends of cutpoints
+    added = [np.subtract(of_source, constants, where=found, out=np.zeros(constants.shape)) for of_source in marked]
+    return constants, [np.rint(of_source).astype(np.int64) - 1 for of_source in added]
 
 
 def _of_source(

@@ -87,6 +87,7 @@ def test_errors_are_calibrated(compared):
     assert 0.55 < (of(found, "ks") / of(found, "ks_mcse")).mean() < 1.1
 
 
+@pytest.mark.slow
 def test_only_real_differences_are_flagged(table):
     """A shift by 0.2 moves the distribution function by 0.08; a spread of 1.2 by 0.04, which is close to the 0.039 that
     4,000 draws each can show at this level.

@@ -158,6 +158,7 @@ def _trial(seed, n_pairs=300):
     return pma.Trial(rng.normal(-(noise**2) / 2, noise), noise, 20_000)
 
 
+@pytest.mark.slow
 def test_average_design_meets_its_tolerance_on_fresh_pairs():
     tolerance = 0.005
     average = pma.design_test(_trial(1), tolerance=tolerance, batch_sizes=[200, 500, 1_000])

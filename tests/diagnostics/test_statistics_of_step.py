@@ -102,6 +102,7 @@ def test_what_the_statistics_do_not_say_is_refused(two_of_ours):
         stats_of_step(idata, model, steps[1].decider)
 
 
+@pytest.mark.slow
 def test_steps_that_moved_together_are_not_told_apart(two_of_ours, sampling_result):
     idata, model, steps = two_of_ours((1, 1))
     stats = {name: values.to_numpy() for name, values in idata.sample_stats.items() if name != "warning"}

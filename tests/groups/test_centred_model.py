@@ -9,6 +9,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from cases import cases
 
 from pymc_austerity.groups import (
     GroupsNotFoundError,
@@ -132,6 +133,9 @@ SPELLINGS = {
     "walk of each group": (["z"], 3, walk_of_each_group_by_steps),
     "deterministic": (["z"], 1, DETERMINISTIC),
     "numbered from one": (["z"], 1, scaled(lambda mu, tau, z: (mu + tau * z)[pm.Data("g", GROUP + 1) - 1])),
+    "numbers of a column of floats": (
+        ["z"], 1, scaled(lambda mu, tau, z: (mu + tau * z)[pm.Data("g", GROUP.astype(float)).astype("int64")])
+    ),
     "lengths by coordinates": (["z"], 1, lengths_by_coordinates),
     "lkj": (["z"], 2, lkj),
     "lkj, an entry of each row": (["z"], 2, lkj_of_rows),
@@ -173,7 +177,23 @@ def model_of(predictor):
     return model
 
 
-@pytest.mark.parametrize("name", SPELLINGS)
+@pytest.mark.parametrize(
+    "name",
+    cases(
+        SPELLINGS,
+        [
+            "walk from a level",
+            "walk of each group",
+            "numbered from one",
+            "numbers of a column of floats",
+            "lkj",
+            "second axis",
+            "with covariates",
+            "curves",
+            "joined to zeros",
+        ],
+    ),
+)
 def test_rows_read_effects_in_every_spelling(name):
     """The density is checked while the model is made; here, that it is made, and that its groups are found."""
     replaced, size, predictor = SPELLINGS[name]
@@ -211,7 +231,7 @@ WALKS_OF_GROUPS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WALKS_OF_GROUPS)
+@pytest.mark.parametrize("name", cases(WALKS_OF_GROUPS, ["scaled after", "times first"]))
 def test_each_walk_is_a_group(name):
     read = read_groups(model_of(WALKS_OF_GROUPS[name]))
     assert (read.groups.names, read.groups.own.shape) == (("z",), (WALKS, TIMES))

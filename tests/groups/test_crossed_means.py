@@ -82,6 +82,7 @@ def case():
     return Case((3, 2))
 
 
+@pytest.mark.slow
 def test_sums_are_those_of_the_dense_expansion(case):
     e, rng = case.e, np.random.default_rng(3)
     theta, other = rng.normal(size=(2, 3 + case.n))

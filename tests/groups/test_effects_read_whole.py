@@ -6,6 +6,7 @@ import pytensor.sparse as ps
 import pytensor.tensor as pt
 import pytest
 import scipy.sparse
+from cases import cases
 
 import pymc_austerity as pma
 from pymc_austerity.groups import centred_model, read_groups
@@ -66,7 +67,10 @@ def model_of(effects):
     return model
 
 
-@pytest.mark.parametrize("name", TAKEN)
+@pytest.mark.parametrize(
+    "name",
+    cases(TAKEN, ["product", "with a mean", "sparse", "two scales", "random walk", "contrasts", "minus the others"]),
+)
 def test_what_takes_the_place_of_z(name):
     """The density and the maps of the new model are checked by numbers when it is made."""
     found = centred_model.centred_model(model_of(TAKEN[name]))
@@ -101,8 +105,9 @@ def test_what_is_left_as_it_is(effects):
     assert found is None or not found.replaced  # the covariance alone has other coordinates
 
 
-def behind_one_another():
-    return pt.concatenate([pm.Normal("u", 0, pm.HalfNormal("s"), shape=LEVELS - 4), pm.Normal("w", shape=4)])[GROUP]
+def slopes_behind_one_another():
+    u, w = pm.Normal("u", 0, pm.HalfNormal("s"), shape=(LEVELS - 4, 2)), pm.Normal("w", shape=(4, 2))
+    return (pt.concatenate([u, w])[GROUP] * X[:, :2]).sum(axis=1)
 
 
 #: Both members of some rows are the same.
@@ -121,7 +126,7 @@ DUMMIES_READ = {
 }
 
 
-@pytest.mark.parametrize("name", DUMMIES_READ)
+@pytest.mark.parametrize("name", cases(DUMMIES_READ, ["scaled after", "slopes", "sparse", "weights"]))
 def test_dummies_are_read_as_numbers_of_groups(name):
     """So are tables of numbers."""
     found = read_groups(model_of(scaled((LEVELS,), DUMMIES_READ[name]))).groups
@@ -142,7 +147,7 @@ def test_other_matrices_are_columns(matrix):
     ("effects", "remedy"),
     [
         (MEAN_TAKEN_OFF, "write pm.ZeroSumNormal"),
-        (behind_one_another, "Write the parts as one variable"),
+        (slopes_behind_one_another, "Write the parts as one variable"),
         (scaled((LEVELS,), lambda tau, z: pm.Data("Z", DUMMIES) @ (tau * z)), "argmax"),
         (scaled((LEVELS,), lambda tau, z: z[pm.Data("M", MEMBERS)].sum(-1)), "M_0"),
     ],

@@ -88,6 +88,7 @@ def test_two_outcomes_of_one_effect_find_their_loading(monkeypatch):
     assert find_means(search)[0].mean.tolist() == [0, 1, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_a_prior_with_a_kink_has_no_curvature():
     for prior in ("a kink", "none"):
         search = search_of(model_of(prior))

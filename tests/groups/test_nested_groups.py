@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from cases import cases
 from evidence import MAX_Z, mean_z
 from toy import sampled
 
@@ -120,10 +121,7 @@ NESTED = {
 }
 
 
-SLOW = ["slopes that correlate"]
-
-
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in NESTED])
+@pytest.mark.parametrize("name", cases(NESTED, ["by class", "slopes one by one", "Student", "slopes about effects"]))
 def test_classes_and_schools_are_factors(name):
     read = read_groups(model_of(NESTED[name]))
     assert read.groups.first.tolist() == [0, CLASSES, CLASSES + SCHOOLS]
@@ -172,7 +170,8 @@ def test_a_class_without_a_school_is_refused():
             step.start_chain(np.random.default_rng(1))
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (k > 0)) for k, n in enumerate(IN_DATA)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", IN_DATA)
 def test_other_schools_of_classes_are_refused(name):
     """What the step has learnt is of the schools as they were."""
     with model_of(IN_DATA[name]):

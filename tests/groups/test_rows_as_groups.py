@@ -3,6 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytest
+from cases import cases
 from grouped import search_of
 
 import pymc_austerity as pma
@@ -80,7 +81,7 @@ def expansion_of_table(written):
     return search.expand(search.data.theta0)
 
 
-@pytest.mark.parametrize("written", [name for name in TABLES if name != "long"])
+@pytest.mark.parametrize("written", cases([name for name in TABLES if name != "long"], ["table", "times first"]))
 def test_units_of_a_table_are_groups(written):
     """However the table lies, the expansion of a unit is that of its rows in long form."""
     found, expected = expansion_of_table(written), expansion_of_table("long")

@@ -67,7 +67,7 @@ def built(name):
         return model, make_step()
 
 
-EVERY_STEP = pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n != "MHSS")) for n in STEPS])
+EVERY_STEP = pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) for n in STEPS])
 
 
 def one_at_a_time(monkeypatch):

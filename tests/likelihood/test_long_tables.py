@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from cases import cases
 from pymc.distributions.transforms import ordered
 from pytensor.tensor.basic import MakeVector
 
@@ -87,9 +88,12 @@ def densities(model, points=3):
     return [float(density({n: v + 0.3 * rng.normal(size=v.shape) for n, v in start.items()})) for _ in range(points)]
 
 
-@pytest.mark.parametrize("written", LONG.values(), ids=LONG)
-def test_effects_of_rows_and_columns_are_groups_of_the_same_density(written):
-    model = model_of(written)
+@pytest.mark.parametrize(
+    "name",
+    cases(LONG, ["rows and columns", "not centred", "units and times", "cutpoints of columns", "slopes of columns"]),
+)
+def test_effects_of_rows_and_columns_are_groups_of_the_same_density(name):
+    model = model_of(LONG[name])
     long, _ = with_long_tables(model)
     assert long.observed_RVs[0].type.ndim == 1
     np.testing.assert_allclose(densities(long), densities(model), rtol=1e-10)
@@ -161,7 +165,7 @@ INDICES = {"from zero": lambda g: g, "negative too": lambda g: g - 3, "in data":
 
 
 @pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)
-@pytest.mark.parametrize("name", BESIDE)
+@pytest.mark.parametrize("name", cases(BESIDE, ["a reference", "set into zeros", "scaled after"]))
 def test_effects_beside_known_ones_are_groups(name, index):
     whole = BESIDE[name]
     length = len(whole(np.zeros(ROWS)).eval()) if name != "scaled after" else ROWS + 1
@@ -212,6 +216,17 @@ def test_entries_of_what_is_put_together_are_effects_of_groups(eta, names):
     assert written is not model
     np.testing.assert_allclose(densities(written), densities(model), rtol=1e-10)
     assert sorted(read_groups(model).groups.names) == names
+
+
+def test_cutpoints_between_infinite_ends_are_read():
+    """Sorted entries of a vector are no effects of groups; what is asked is the density."""
+    with pm.Model() as model:
+        inner = pm.Normal("c", size=4, transform=ordered, initval=np.arange(4.0))
+        cut, level = pt.concatenate([[-np.inf], inner, [np.inf]]), np.arange(400) % 5
+        pm.Potential("y", pt.log(pt.sigmoid(cut[level + 1]) - pt.sigmoid(cut[level])))
+    written = with_entries_taken(model)
+    assert written is not model
+    np.testing.assert_allclose(densities(written), densities(model), rtol=1e-10)
 
 
 def test_wrong_places_beside_known_effects_are_seen(monkeypatch):

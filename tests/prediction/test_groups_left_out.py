@@ -94,6 +94,7 @@ def test_normal_groups_in_closed_form(define, by, named):
     assert found["subsampling_se"] == 0
 
 
+@pytest.mark.slow
 def test_some_of_the_groups_estimate_all():
     found = loo(exact_draws(), model_of(centred), by="u", rows=50)
     assert elpd_of(found) == pytest.approx(exact_elpd().sum(), abs=0.1)

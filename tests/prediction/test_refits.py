@@ -60,6 +60,7 @@ def test_rows_of_large_influence_are_sampled_without():
     np.testing.assert_array_equal(pointwise(by_refits)[others], pointwise(by_weights)[others])
 
 
+@pytest.mark.slow
 def test_rows_beyond_all_predictions_are_still_warned_of():
     """A row in the far tail of what is predicted without it has a density that rests on a few draws: k stays."""
     y = Y.copy()

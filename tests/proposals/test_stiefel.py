@@ -167,6 +167,7 @@ def test_what_leaves_the_manifold_is_refused():
             pma.ApproxMH(model=circle_model(uniform), proposal=pma.StiefelWalk(), **arguments)
 
 
+@pytest.mark.slow
 def test_start_off_the_manifold_in_pm_sample_is_refused():
     quiet = {"chains": 1, "cores": 1, "progressbar": False, "quiet": True}
     with circle_model(lambda: pm.Flat("W", shape=(2, 2), initval=np.eye(2))):

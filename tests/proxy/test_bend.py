@@ -50,7 +50,8 @@ def test_the_power_of_a_quadratic_is_found():
     assert bend._power_of(steps, 0.3 * steps - 0.8 * steps**2, 0.3, -1.6) == 0.0
 
 
-@pytest.mark.parametrize("seed", [pytest.param(3, marks=pytest.mark.slow), 6])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [3, 6])
 def test_normal_rows_are_expanded_though_their_slopes_are_wide(seed):
     """In powers of slopes that the data allow to be 0 normal rows leave next to nothing, at posterior distance too."""
     rng, n = np.random.default_rng(seed), 100_000

@@ -93,6 +93,7 @@ def agree(pairs):
     return all(np.allclose(found, true, rtol=1e-4, atol=1e-7 * np.abs(true).max()) for found, true in pairs)
 
 
+@pytest.mark.slow
 def test_what_is_kept_is_what_all_rows_say(step_of_half, monkeypatch):
     """And of the first rows a pass sees those alone that are weighed or bounded again, and the sample for averages."""
     seen, evaluate = [], FullPass.__call__

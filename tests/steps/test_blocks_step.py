@@ -84,6 +84,7 @@ def differs():
     return found
 
 
+@pytest.mark.slow
 def test_an_impossible_row_of_blocks_is_shown():
     seen = np.where(np.arange(N) == 1_234, 2, ROWS["seen"])
     words = r"Row 1234 of the blocks \(the arrays, row 1234\): .*'seen_data' of 'seen' = 2"

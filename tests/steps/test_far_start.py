@@ -38,6 +38,7 @@ def started(define, initvals):
     return sampled(model, step, 500, seed=1, chains=1, initvals=initvals)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("define", "initvals", "named"),
     [

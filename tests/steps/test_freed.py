@@ -113,6 +113,7 @@ def test_graphs_that_numba_remembers_would_be_seen(monkeypatch):
     assert left_of_a_graph(1.75) > 20
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(pytensor.__version__ < "3", reason="PyTensor 2 remembers operations with their graphs")
 def test_a_graph_is_freed_with_its_function():
     assert left_of_a_graph(2.25, Apply) == 0

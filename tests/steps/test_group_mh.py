@@ -46,6 +46,7 @@ def test_an_index_that_was_changed_in_place_is_refused(case):
     step.start_chain(np.random.default_rng(1))
 
 
+@pytest.mark.slow
 def test_a_chain_starts_where_the_marginal_is(case):
     """A normal approximation a thousand times too wide, as where groups say nothing of a scale."""
     decider = case[1].decider

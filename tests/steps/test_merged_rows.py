@@ -123,6 +123,7 @@ def test_the_bound_of_a_row_is_that_of_one_times_its_count(write, order):
     np.testing.assert_allclose(RemainderBounds(merged.likelihood, order)(*region, merged.rows), expected, rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", ["lipschitz", lambda theta, new: 3 * abs(new - theta).sum()])
 def test_bounds_for_all_rows_hold_for_the_largest_count(bound):
     with _model(_logistic):

@@ -162,6 +162,7 @@ def test_what_was_built_is_handed_over(slow_nuts, monkeypatch):
     np.testing.assert_array_equal(fresh["posterior"]["slope"], handed_over["posterior"]["slope"])
 
 
+@pytest.mark.slow
 def test_a_build_that_takes_long_is_given_up(slow_nuts, monkeypatch):
     """The clock runs ten seconds at each look: every build is given up, and NUTS remains."""
     clock = itertools.count(0, 10)

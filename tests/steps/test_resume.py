@@ -83,6 +83,7 @@ def test_a_run_of_another_sampler_goes_on(model):
     assert run["posterior"].sizes["draw"] == 50
 
 
+@pytest.mark.slow
 def test_resume_refuses_other_data_and_what_the_run_decides(model):
     with model:
         step = pma.ExactMH(proxy=None)
