@@ -20,6 +20,9 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, IncSubtensor
 
 from pymc_austerity.likelihood.model_graph import is_product, plain_indices, value_of_constants
 
+#: So many arrays behind one another are read; each row computes a term of each.
+_MOST_JOINED = 8
+
 Shapes = Mapping[Variable, tuple[int, ...]]
 #: How an array of known values is written into a graph.
 Constant = Callable[[np.ndarray], Variable]
@@ -79,13 +82,14 @@ def _read(
     if (known := value_of_constants(var)) is not None:
         return put(known if numbers is None else np.ravel(known)[numbers])
     sources = _sources(var)
-    if (places := _places(var, sources, free)) is None:
+    places = _places(var, sources, free) if len(sources) <= _MOST_JOINED else None
+    if places is None:
         return None
     constants, *of_sources = (of if numbers is None else np.ravel(of)[numbers] for of in (places[0], *places[1]))
     read = None
     for source, place in zip(sources, of_sources, strict=True):
         part = _of_source(source, place, free, numbers is None, only_repeated, put)
-        if part is None:
+        if part is None or (only_repeated and np.any(place < 0)):
             return None
         part = part if np.all(place >= 0) else put(1.0 * (place >= 0)) * part
         read = part if read is None else read + part

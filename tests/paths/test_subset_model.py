@@ -113,7 +113,6 @@ REPEATED = {
     "flattened": lambda u: pt.broadcast_to(u[:, None], (7, 29)).flatten(),
     "named": lambda u: pm.Deterministic("per_row", pt.repeat(u, 29)),
     "named before": lambda u: pt.repeat(pm.Deterministic("scaled", 2 * u), 29),
-    "beside zeros": lambda u: pt.concatenate([pt.zeros(29), pt.repeat(u[1:], 29)]),
     "within a table": lambda u: (u[:, None] + pm.Normal("v", shape=29)).flatten(),
 }
 
@@ -214,8 +213,8 @@ def _transposed(X, z, **_):
 
 
 def _parts_put_together(X, z, **_):
-    first, others = pm.Normal("first"), pm.Normal("effect", shape=6)
-    parts = pt.concatenate([pt.repeat(first[None], 29), pt.repeat(others, 29)])
+    effect = pm.Normal("effect", shape=7)
+    parts = pt.concatenate([pt.zeros(29), pt.repeat(effect[1:], 29)])
     pm.Normal("y", parts + X @ pm.Normal("slope", shape=3), 1, observed=z)
 
 
