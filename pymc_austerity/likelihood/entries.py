@@ -178,8 +178,10 @@ def _of_source(
     for part in source.owner.inputs:
         if (own := _shape(part, free)) is None:
             return None
-        numbers = np.broadcast_to(np.arange(int(np.prod(own))).reshape(own), shape)
-        parts.append(_read(part, free, numbers.ravel()[place], only_repeated, put))
+        of_part = np.arange(int(np.prod(own)))
+        numbers = np.broadcast_to(of_part.reshape(own), shape).ravel()[place]
+        for_all = place.ndim > 1 and np.array_equal(numbers[0].ravel(), of_part) and np.all(numbers == numbers[0])
+        parts.append(part if for_all else _read(part, free, numbers, only_repeated, put))
     return None if any(part is None for part in parts) else source.owner.op(*parts)
 
 

@@ -218,6 +218,18 @@ def test_entries_of_what_is_put_together_are_effects_of_groups(eta, names):
     assert sorted(read_groups(model).groups.names) == names
 
 
+def test_slopes_beside_a_reference_are_read_with_their_scales():
+    """A row for each coefficient is left as it is, and the effects take the place of z."""
+    with pm.Model() as model:
+        scaled = pm.Normal("mu", shape=3) + pm.HalfNormal("tau", shape=3) * pm.Normal("z", shape=(ROWS - 1, 3))
+        slopes = pt.concatenate([np.zeros((1, 3)), scaled])[pm.Data("g", NUMBERS)]
+        pm.Poisson("y", pm.math.exp((slopes * X3).sum(axis=-1)), observed=np.arange(400) % 3)
+    np.testing.assert_allclose(densities(with_entries_taken(model)), densities(model), rtol=1e-10)
+    found = read_groups(model)
+    assert (found.groups.names, found.groups.own.shape) == (("z",), (ROWS - 1, 3))
+    assert found.data.coordinates.replaced == ("z",)
+
+
 def test_cutpoints_between_infinite_ends_are_read():
     """Sorted entries of a vector are no effects of groups; what is asked is the density."""
     with pm.Model() as model:
