@@ -12,6 +12,7 @@ from pymc.model.fgraph import ModelDeterministic
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import graph_replace
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.basic import Alloc, Join
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.extra_ops import Repeat
@@ -82,8 +83,11 @@ def _read(
     if (known := value_of_constants(var)) is not None:
         return put(known if numbers is None else np.ravel(known)[numbers])
     sources = _sources(var)
-    places = _places(var, sources, free) if len(sources) <= _MOST_JOINED else None
-    if places is None:
+    read_by = [set(ancestors([source])) for source in sources]
+    vectors = [rv for read in read_by for rv, shape in free.items() if np.prod(shape) > 1 and rv in read]
+    if len(sources) > _MOST_JOINED or len(set(vectors)) < len(vectors):  # as concatenate([u, [-u.sum()]])
+        return None
+    if (places := _places(var, sources, free)) is None:
         return None
     constants, *of_sources = (of if numbers is None else np.ravel(of)[numbers] for of in (places[0], *places[1]))
     read = None

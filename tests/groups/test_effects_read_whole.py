@@ -105,6 +105,11 @@ def test_what_is_left_as_it_is(effects):
     assert found is None or not found.replaced  # the covariance alone has other coordinates
 
 
+def minus_the_others():
+    u = pm.Normal("u", 0, pm.HalfNormal("s"), shape=LEVELS - 1)
+    return pt.concatenate([u, [-u.sum()]])[GROUP]
+
+
 def slopes_behind_one_another():
     u, w = pm.Normal("u", 0, pm.HalfNormal("s"), shape=(LEVELS - 4, 2)), pm.Normal("w", shape=(4, 2))
     return (pt.concatenate([u, w])[GROUP] * X[:, :2]).sum(axis=1)
@@ -147,11 +152,18 @@ def test_other_matrices_are_columns(matrix):
     ("effects", "remedy"),
     [
         (MEAN_TAKEN_OFF, "write pm.ZeroSumNormal"),
+        (minus_the_others, "write pm.ZeroSumNormal"),
         (slopes_behind_one_another, "Write the parts as one variable"),
         (scaled((LEVELS,), lambda tau, z: pm.Data("Z", DUMMIES) @ (tau * z)), "argmax"),
         (scaled((LEVELS,), lambda tau, z: z[pm.Data("M", MEMBERS)].sum(-1)), "M_0"),
     ],
-    ids=["mean taken off", "behind one another", "dummies that may be replaced", "numbers that may be replaced"],
+    ids=[
+        "mean taken off",
+        "minus the others",
+        "behind one another",
+        "dummies that may be replaced",
+        "numbers that may be replaced",
+    ],
 )
 def test_effects_that_do_not_split_have_a_remedy(effects, remedy):
     with pytest.raises(pma.GroupsNotFoundError, match=remedy):
