@@ -261,7 +261,8 @@ def check(program):
             return seen
         read = split.data.derived or split.model
         # Outcomes of fewer rows than others, tied together or not, may be left with the prior.
-        if not program.splits and set(read.observed_RVs) <= set(split.data.terms.all):
+        outcomes = {*read.observed_RVs, *(v for v in read.potentials if v.name.startswith("y"))}
+        if not program.splits and outcomes <= set(split.data.terms.all):
             raise Found("rows that are tied together are taken for independent ones")
         seen["points"] += check_sums(split)
         seen["with sums"] += check_moments(split)
