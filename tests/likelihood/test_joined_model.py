@@ -4,7 +4,6 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
-from cases import cases
 from rowwise import by_numpy, evaluated, moved
 
 import pymc_austerity as pma
@@ -87,7 +86,9 @@ ALIKE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("define", cases(ALIKE, ["regressions_of_several_lengths", "numbers", "effects_within"]))
+@pytest.mark.parametrize(
+    "define", [*ALIKE[:4], *(pytest.param(define, marks=pytest.mark.slow) for define in ALIKE[4:])]
+)
 def test_alike_outcomes_are_read_as_one(define):
     """One outcome, with the rows of all, and at random points the log density that PyMC gives for the user's model."""
     model = model_of(define)
