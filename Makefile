@@ -28,12 +28,12 @@ export OMP_NUM_THREADS ?= 1
 export PYMC_AUSTERITY_CACHE_MB ?= 8000
 
 # A worker keeps the memory that a test has given back: to ask the system for it again took a tenth of the time.
-test doctest: export MALLOC_TRIM_THRESHOLD_ ?= 1073741824
-test doctest: export MALLOC_TOP_PAD_ ?= 67108864
-test doctest: export MALLOC_MMAP_THRESHOLD_ ?= 33554432
+test doctest recipes: export MALLOC_TRIM_THRESHOLD_ ?= 1073741824
+test doctest recipes: export MALLOC_TOP_PAD_ ?= 67108864
+test doctest recipes: export MALLOC_MMAP_THRESHOLD_ ?= 33554432
 
 .DEFAULT_GOAL := help
-.PHONY: help python demo numbers test golden calibrate fuzz mutants lint format types doctest docs notebooks notebooks-refresh package bench clean
+.PHONY: help python demo numbers test golden calibrate fuzz mutants lint format types doctest recipes docs notebooks notebooks-refresh package bench clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -113,9 +113,13 @@ types: $(VENV)/.installed-dev ## Static types of the package
 	$(BIN)/mypy
 
 # Pages first, which take longest: a worker that began with one at the end would go on alone.
-doctest: $(VENV)/.installed-dev ## The examples in docstrings, the README and the documentation
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --doctest-modules --doctest-glob="*.md" \
-	  README.md docs/*.md pymc_austerity
+DOCTEST := $(BIN)/python -m pytest --doctest-modules --doctest-glob="*.md"
+doctest: $(VENV)/.installed-dev ## The examples in docstrings, the README and the documentation, but for the recipes
+	$(DOCTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+	  README.md $(filter-out docs/recipes.md,$(wildcard docs/*.md)) pymc_austerity
+
+recipes: $(VENV)/.installed-dev ## The recipes of the documentation, which take as long as all other examples
+	$(DOCTEST) docs/recipes.md
 
 docs: $(VENV)/.installed-dev ## Build the documentation into docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -E -W --keep-going -b html docs docs/_build/html
