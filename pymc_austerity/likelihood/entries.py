@@ -83,7 +83,7 @@ def _read(
     if (known := value_of_constants(var)) is not None:
         return put(known if numbers is None else np.ravel(known)[numbers])
     sources = _sources(var)
-    read_by = [set(ancestors([source])) for source in sources]
+    read_by = [set(ancestors([source])) for source in sources] if len(sources) > 1 else []
     vectors = [rv for read in read_by for rv, shape in free.items() if np.prod(shape) > 1 and rv in read]
     if len(sources) > _MOST_JOINED or len(set(vectors)) < len(vectors):  # as concatenate([u, [-u.sum()]])
         return None
