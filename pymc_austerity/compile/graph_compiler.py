@@ -144,19 +144,20 @@ def _release_with(graph: FunctionType, compiled: Any) -> None:
         operation = getattr(getattr(value, "py_func", None), "__globals__", {}).get("jitable_func", value)
         if isinstance(operation, FunctionType) and "<locals>" in operation.__qualname__:  # made for this graph
             with suppress(ValueError, AttributeError):  # numba was told nothing of it, or keeps it elsewhere
-                told += typing.resolve_value_type(operation).templates
+                kind = typing.resolve_value_type(operation)
+                told += [kind, *kind.templates]
     finalize(graph, _empty, told).atexit = False
 
 
 def _empty(told: list[Any]) -> None:
     """Empty what nothing calls any more; its places in numba's lists stay."""
-    for template in told:
-        for name, value in tuple(vars(template).items()):
+    for kind in told:
+        for name, value in tuple(vars(kind).items()):
             if isinstance(value, dict):
                 value.clear()
             elif isinstance(value, staticmethod):
-                setattr(template, name, None)
-        for cell in template.key.__closure__ or ():
+                setattr(kind, name, None)
+        for cell in getattr(kind.key, "__closure__", None) or ():
             cell.cell_contents = None
 
 
