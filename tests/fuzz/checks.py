@@ -116,7 +116,10 @@ class Split:
         """Return PyMC's density with none of PyTensor's rewrites."""
         values = self.model.value_vars
         density = pytensor.function(values, self.model.logp(), mode=AS_WRITTEN, on_unused_input="ignore")
-        return float(density(*[point[v.name] for v in values]))
+        try:
+            return float(density(*[point[v.name] for v in values]))
+        except ValueError:  # a scale of exp(-1000) is zero
+            return -np.inf
 
     def prior(self, theta):
         return float(self._prior(theta, *self.data.fixed))
