@@ -21,14 +21,13 @@ from pymc_austerity.diagnostics.results import (
     sampling_seconds,
 )
 from pymc_austerity.diagnostics.same_data import check_same_data
-from pymc_austerity.diagnostics.shared_randomness import Paired
+from pymc_austerity.diagnostics.shared_randomness import correlation_of_draws
 from pymc_austerity.user_input import takes
 
 #: √n times the Kolmogorov–Smirnov distance of agreeing samples has this mean, √(π/2)·ln 2.
 _KS_MEAN = float(np.sqrt(np.pi / 2) * np.log(2))
 #: Mean, standard deviation and distribution of every parameter are compared.
 _QUESTIONS = 3
-_ROUNDING = 1e-9
 
 
 @takes()
@@ -46,7 +45,7 @@ def compare(
     standard error that both runs contribute. The Kolmogorov–Smirnov distance, the largest difference of the
     distribution functions, sees what moments do not. A difference is flagged only where Monte Carlo error does
     not explain it. Runs that share random numbers, as with one ``random_seed``, are told by the correlation of their
-    draws, and their errors are those of the differences between them.
+    draws; errors are those of independent runs, which are too large for them.
 
     Parameters
     ----------
@@ -110,11 +109,6 @@ def compare(
     errors are estimates from the same draws: with fewer than some hundred effective draws they are uncertain
     themselves, and chains that have not mixed (see ``arviz.rhat``) make them meaningless.
 
-    Of runs that share random numbers the error of a shift is that of the mean of the differences between draws in the
-    same place, and so for standard deviations; the size for the distance is the least that the differences between the
-    shares of draws below some quantiles have. Where such runs differ in length these errors are not known: those of
-    independent runs are given, which are too large.
-
     Examples
     --------
     >>> import numpy as np, pymc as pm, pymc_austerity as pma
@@ -150,14 +144,13 @@ def compare(
 
     level_each = level / (_QUESTIONS * len(expected))
     draws = labelled_draws(results, names, reference)
-    tables, sharing = {}, {}
+    tables, sharing = {}, []
     for run, summary in summaries.items():
-        paired = Paired(*(_numbers(results[name], names) for name in (run, reference)))
-        shared = run != reference and paired.share_random_numbers
-        if shared:
-            sharing[run] = paired.whole
-        table = _differences(summary, expected, paired if shared and paired.whole else None)
-        table["correlation"] = np.nan if run == reference else paired.correlation
+        table = _differences(summary, expected)
+        correlation, shared = correlation_of_draws(*(_numbers(results[name], names) for name in (run, reference)))
+        if shared and run != reference:
+            sharing.append(run)
+        table["correlation"] = np.nan if run == reference else correlation
         table["ks"] = [ks_2samp(draws[run][p], draws[reference][p], method="asymp").statistic for p in expected.index]
         table["ks_mcse"] = _KS_MEAN / np.sqrt(table.pop("size"))
         table["differs"] = _flags(table, level_each).where(summary["finite"] & expected["finite"], "not finite")
@@ -176,11 +169,8 @@ def compare(
     return found
 
 
-def _differences(summary: pd.DataFrame, expected: pd.DataFrame, paired: Paired | None) -> pd.DataFrame:
-    """Return the moments of a run and how they differ from those expected, and the size for the distance.
-
-    `paired`: the draws of both where they share random numbers and all are paired, which the errors then allow for.
-    """
+def _differences(summary: pd.DataFrame, expected: pd.DataFrame) -> pd.DataFrame:
+    """Return the moments of a run and how they differ from those expected, and the size for the distance."""
     table = summary[["mean", "sd"]].copy()
     table["shift"] = (summary["mean"] - expected["mean"]) / expected["sd"]
     table["shift_mcse"] = np.hypot(summary["mcse_mean"], expected["mcse_mean"]) / expected["sd"]
@@ -188,11 +178,6 @@ def _differences(summary: pd.DataFrame, expected: pd.DataFrame, paired: Paired |
     table["sd_ratio_mcse"] = np.hypot(summary["mcse_sd"], table["sd_ratio"] * expected["mcse_sd"]) / expected["sd"]
     size = summary["size"] * expected["size"] / (summary["size"] + expected["size"])
     table["size"] = size.where(np.isfinite(size), np.fmin(summary["size"], expected["size"]))
-    if paired is not None:
-        # Draws that differ by a constant have errors of zero, and moments that are rounded.
-        table["shift_mcse"] = (paired.error_of_means() / expected["sd"]).clip(lower=_ROUNDING)
-        table["sd_ratio_mcse"] = (paired.error_of_sds() / expected["sd"]).clip(lower=_ROUNDING)
-        table["size"] = pd.Series(paired.size(), index=size.index)
     return table
 
 

@@ -61,13 +61,12 @@ class Comparison(pd.DataFrame):
             n = int((own["differs"] != "").sum())
             differ = "" if run == self.reference else f"{n:,} of {len(own):,} parameters differ; "
             said.append(f"{run}: {differ}{', '.join(cost)}.")
-        for run, of_one_length in self.attrs["sharing"].items():
+        for run in self.sharing:
             largest = self.xs(run, level="run")["correlation"].max()
-            errors = "of the differences between draws" if of_one_length else "of independent runs, and too large"
             said.append(
                 f"{run!r} and {self.reference!r} share random numbers, as with one random_seed (correlation of draws "
-                f"up to {largest:.2f}): these errors are {errors}. Give one of them another random_seed for "
-                "independent runs."
+                f"up to {largest:.2f}): these errors are of independent runs, and too large. Give one of them another "
+                "random_seed."
             )
         return said
 
