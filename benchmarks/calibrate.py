@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pymc as pm
+import pytensor
 from arviz_stats.ecdf_utils import ecdf_pit
 from calibrated_models import SETUPS, Values
 from rich.console import Console
@@ -54,9 +55,20 @@ def chain(model: pm.Model, step: Any, seed: int, tune: int, draws: int, thin: in
 
 
 def free(values: Values) -> Values:
-    """Return the values of the free variables, the scales among which are sampled by their logarithms."""
+    """Return values with scales in place of their logarithms, which are sampled."""
     scales = {name.removesuffix("_log__"): np.exp(v) for name, v in values.items() if name.endswith("_log__")}
-    return {**{name: v for name, v in values.items() if not name.endswith("__")}, **scales}
+    return {**{name: v for name, v in values.items() if not name.endswith("_log__")}, **scales}
+
+
+def transformed(model: pm.Model) -> Callable[[Values], Values]:
+    """Return a function from values of the free variables to those of the value variables, which PyMC samples."""
+    drawn, values = [rv.type() for rv in model.free_RVs], []
+    for rv, at in zip(model.free_RVs, drawn):
+        transform = model.rvs_to_transforms[rv]
+        values.append(at if transform is None else transform.forward(at, *rv.owner.inputs))
+    compiled = pytensor.function(drawn, values, on_unused_input="ignore")
+    names = [v.name for v in model.value_vars]
+    return lambda of: dict(zip(names, compiled(*(of[rv.name] for rv in model.free_RVs))))
 
 
 def ranks(truth: Values, draws: Values, rng: np.random.Generator) -> dict[str, float]:
@@ -81,6 +93,8 @@ def calibrate(name: str, n_sets: int, folder: Path) -> None:
     drawn = pm.sample_prior_predictive(n_sets, model=model, random_seed=20)
     log_likelihood = model.compile_logp(vars=model.observed_RVs)
 
+    unconstrained = transformed(model)
+
     def numbers(points: list[Values]) -> Values:
         values = {name: np.array([point[name] for point in points]) for name in points[0]}
         return {**setup.quantities(free(values)), "log likelihood": np.array([log_likelihood(p) for p in points])}
@@ -91,8 +105,7 @@ def calibrate(name: str, n_sets: int, folder: Path) -> None:
             pm.set_data({"y": drawn["prior_predictive"]["obs"].to_numpy()[0, seed]}, model=model)
             kept = numbers(chain(model, step, seed, setup.tune, KEPT * setup.thin, setup.thin))
             seconds = time.perf_counter() - start
-            true = {v.name: drawn["prior"][v.name.removesuffix("_log__")].to_numpy()[0, seed] for v in model.value_vars}
-            true |= {name: np.log(value) for name, value in true.items() if name.endswith("_log__")}
+            true = unconstrained({v.name: drawn["prior"][v.name].to_numpy()[0, seed] for v in model.free_RVs})
             found = ranks(numbers([true]), kept, np.random.default_rng([seed, 20]))
             effective = min(float(az.ess(np.asarray(v, float)[None])) for v in kept.values() if np.ptp(v) > 0)
             file.write(json.dumps({**found, "effective": effective, "seconds": seconds}) + "\n")

@@ -34,7 +34,7 @@ class Setup(NamedTuple):
 
 
 N_LOGISTIC, N_LINEAR, N_JUMP, N_GROUPS, ROWS_OF_GROUP, N_SPINS, COPIES = 500, 600, 600, 20, 40, 12, 30
-N_CROSSED, N_SECOND = 300, 9
+N_CROSSED, N_SECOND, N_PLAYERS, N_GAMES, N_COLUMNS = 300, 9, 30, 600, 12
 X = np.column_stack([np.ones(1_000), np.random.default_rng(1).normal(size=(1_000, 3))])
 
 
@@ -115,6 +115,89 @@ def crossed(tune: int, thin: int) -> Setup:
     return Setup(build, quantities, tune, thin)
 
 
+def small_scale(tune: int, thin: int) -> Setup:
+    """Return the set-up of a logistic regression whose effects hardly differ, not centred."""
+    g = np.repeat(np.arange(N_GROUPS), ROWS_OF_GROUP)
+
+    def build() -> tuple[pm.Model, Any]:
+        with pm.Model() as model:
+            mean, scale = pm.Normal("mean", 0, 1), pm.HalfNormal("scale", 0.2)
+            effect = mean + scale * pm.Normal("raw", 0, 1, shape=N_GROUPS)
+            pm.Bernoulli("obs", logit_p=effect[g], observed=zeros_and_ones(g.size))
+            return model, pma.PenaltyMH(**QUIET)
+
+    def quantities(values: Values) -> dict[str, np.ndarray]:
+        effect = values["mean"][:, None] + values["scale"][:, None] * values["raw"]
+        found = {"mean": values["mean"], "scale": values["scale"], "raw[0]": values["raw"][:, 0]}
+        return {**found, **entries("effect", {"effect": effect}, 0)}
+
+    return Setup(build, quantities, tune, thin)
+
+
+def slopes(tune: int, thin: int) -> Setup:
+    """Return the set-up of a Poisson regression, intercepts and slopes of groups under an LKJ prior, not centred."""
+    g = np.repeat(np.arange(N_GROUPS), ROWS_OF_GROUP)
+
+    def build() -> tuple[pm.Model, Any]:
+        with pm.Model() as model:
+            mean = pm.Normal("mean", 0, 0.5, shape=2)
+            chol, *_ = pm.LKJCholeskyCov("chol", n=2, eta=2, sd_dist=pm.HalfNormal.dist(0.5, shape=2))
+            u = mean + pm.Normal("raw", 0, 1, shape=(N_GROUPS, 2)) @ chol.T
+            rate = pm.math.exp(u[g, 0] + u[g, 1] * X[: g.size, 1])
+            pm.Poisson("obs", rate, observed=zeros_and_ones(g.size))
+            return model, pma.PenaltyMH(**QUIET)
+
+    def quantities(values: Values) -> dict[str, np.ndarray]:
+        first, second, last = values["chol_cholesky-cov-packed__"].T
+        sd = np.hypot(second, np.exp(last))
+        found = {"sd of intercepts": np.exp(first), "sd of slopes": sd, "correlation": second / sd}
+        slope = values["mean"][:, 1] + values["raw"][:, 0, 0] * second + values["raw"][:, 0, 1] * np.exp(last)
+        return {**found, **entries("mean", values, 0, 1), "slope[0]": slope}
+
+    return Setup(build, quantities, tune, thin)
+
+
+def ratings(tune: int, thin: int) -> Setup:
+    """Return the set-up of games between thirty players, each decided by the difference of two strengths."""
+    rng = np.random.default_rng(2)
+    first = rng.integers(0, N_PLAYERS, N_GAMES)
+    second = (first + rng.integers(1, N_PLAYERS, N_GAMES)) % N_PLAYERS
+
+    def build() -> tuple[pm.Model, Any]:
+        with pm.Model() as model:
+            strength = pm.Normal("strength", 0, pm.HalfNormal("scale", 1), shape=N_PLAYERS)
+            at_home = pm.Normal("at_home", 0, 0.5)
+            eta = at_home + strength[first] - strength[second]
+            pm.Bernoulli("obs", logit_p=eta, observed=zeros_and_ones(N_GAMES))
+            return model, pma.PenaltyMH(**QUIET)
+
+    def quantities(values: Values) -> dict[str, np.ndarray]:
+        found = {"scale": values["scale"], "at home": values["at_home"]}
+        return {**found, **entries("strength", values, 0, 1)}
+
+    return Setup(build, quantities, tune, thin)
+
+
+def horseshoe(tune: int, thin: int) -> Setup:
+    """Return the set-up of a linear regression with a horseshoe prior, not centred."""
+    columns = np.random.default_rng(3).normal(size=(N_CROSSED, N_COLUMNS))
+
+    def build() -> tuple[pm.Model, Any]:
+        with pm.Model() as model:
+            tau, local = pm.HalfCauchy("tau", 0.1), pm.HalfCauchy("local", 1, shape=N_COLUMNS)
+            beta, sigma = tau * local * pm.Normal("raw", 0, 1, shape=N_COLUMNS), pm.HalfNormal("sigma", 1)
+            y = pm.Data("y", np.cos(np.arange(N_CROSSED)))
+            pm.Normal("obs", columns @ beta, sigma, observed=y)
+            return model, pma.PenaltyMH(**QUIET)
+
+    def quantities(values: Values) -> dict[str, np.ndarray]:
+        beta = values["tau"][:, None] * values["local"] * values["raw"]
+        found = {name: values[name] for name in ("tau", "sigma")} | entries("local", values, 0)
+        return {**found, **entries("beta", {"beta": beta}, 0, 1)}
+
+    return Setup(build, quantities, tune, thin)
+
+
 def selection(step: Callable[..., Any], tune: int, thin: int) -> Setup:
     """Return the set-up of a logistic regression in which each of three coefficients may be left out."""
 
@@ -159,6 +242,10 @@ SETUPS: dict[str, Setup] = {
     # gather at both ends whatever the step.
     "GroupMH, not centred": groups(1_000, 40, centred=False),
     "GroupMH, crossed": crossed(400, 8),
+    "PenaltyMH, small scale": small_scale(400, 8),
+    "PenaltyMH, LKJ": slopes(400, 8),
+    "PenaltyMH, ratings": ratings(400, 8),
+    "PenaltyMH, horseshoe": horseshoe(400, 8),
     "ReversibleJump": selection(pma.PenaltyMH, 300, 4),
     "MHSS(ReversibleJump)": selection(pma.MHSS, 300, 4),
     "ApproxGibbs": spins(50, 4, 0.05),
