@@ -214,6 +214,16 @@ def check_moments(split):
 DIFFERENCES = {2: ((-1, -1 / 3, 1 / 3, 1), (-1, 3, -3, 1)), 3: ((-1, -0.5, 0, 0.5, 1), (1, -4, 6, -4, 1))}
 
 
+def rounding(split, theta, step):
+    """Return how far rows are rounded near a point: second differences that are too close to show a curvature.
+
+    log(1 - Φ(η)) has no more than eight digits where Φ(η) is rounded to 1 - 1e-8.
+    """
+    here = split.of(theta, split.rows)
+    around = ([split.of(theta + sign * k * 1e-9 * step, split.rows) for sign in (-1, 1)] for k in (1, 10, 100))
+    return np.nan_to_num(np.max([np.abs(a - 2 * here + b) for a, b in around], axis=0), nan=0.0, posinf=0.0)
+
+
 def check_bounds(split, order):
     """No row changes along a line by more than its expansion and the bound on what that leaves allow.
 
@@ -240,6 +250,7 @@ def check_bounds(split, order):
             difference = np.abs(sum(w * a for w, a in zip(weights, at, strict=True)))
             allowed = c * radius ** (order + 1) * (np.abs(weights) @ np.abs(shares) ** (order + 1))
             noise = 1e-12 * (1 + sum(abs(w) * np.abs(a) for w, a in zip(weights, at, strict=True)))
+            noise += np.abs(weights).sum() * rounding(split, centre, factor @ (radius * direction))
             broken = np.flatnonzero(np.isfinite(difference) & (difference > allowed + noise))
             checked = checked or bool(np.isfinite(c).any())
             if broken.size:
