@@ -21,7 +21,7 @@ from pymc_austerity.rows.by_bounds import PooledByBounds
 if TYPE_CHECKING:
     from pymc_austerity.kernel.decider import Decider
 
-#: Proposals in a row that lead to a starting point among sub-models.
+#: Proposals in a row that lead to a starting point among sub-models, and of which one must lead away from a start.
 _STARTING_PROPOSALS = 20
 #: How much further out, in draws, a chain may be after its first steps.
 _ROOM = 0.5
@@ -193,7 +193,8 @@ def draw_start(decider: Decider, rng: np.random.Generator) -> np.ndarray | None:
     """Draw a start further from the centre than a draw would be, so that R-hat can tell chains apart.
 
     Nearer where the log posterior is far lower than at the mode, as in the tails of a horseshoe: twice as far in the
-    logarithm of a scale is the square of it.  And where nothing but all rows could decide, of which there are none.
+    logarithm of a scale is the square of it.  And where nothing but all rows could decide, of which there are none, or
+    where every trajectory is too coarse for the slope of the surrogate.
     """
     if decider.parts.prepared is None:
         return None
@@ -208,9 +209,17 @@ def draw_start(decider: Decider, rng: np.random.Generator) -> np.ndarray | None:
     away = draws[rng.integers(len(draws))] - mean
     for nearer in range(NEARER):
         start = mean + further / 2**nearer * away
-        if _fall(decider, start) < largest_fall(mean.size, further) and _is_decided(decider, start + _ROOM * away):
+        near_enough = _fall(decider, start) < largest_fall(mean.size, further)
+        if near_enough and _is_left(decider, start) and _is_decided(decider, start + _ROOM * away):
             return start
     return decider.parts.prepared.expansion.centre[: mean.size].copy()
+
+
+def _is_left(decider: Decider, theta: np.ndarray) -> bool:
+    """Whether the proposal leads away from a place."""
+    rng, state = np.random.default_rng(1980), decider.new_state()
+    tried = (decider.propose(theta, decider.parts.others0, state, rng) for _ in range(_STARTING_PROPOSALS))
+    return any((of.theta_new != theta).any() for of in tried)
 
 
 def _is_decided(decider: Decider, theta: np.ndarray) -> bool:

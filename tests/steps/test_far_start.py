@@ -7,6 +7,7 @@ from pymc.exceptions import SamplingError
 from toy import sampled
 
 import pymc_austerity as pma
+from pymc_austerity.kernel import chain
 
 #: PyTensor tries whether a value fits into single precision.
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in cast")
@@ -57,3 +58,26 @@ def test_a_start_that_a_chain_can_leave_is_taken():
     """The control: a start five units off, at a log density of some −10⁴, is left within the tuning draws."""
     draws = started(regression, {"b": np.full(3, 5.0)}).posterior["b"].to_numpy()[0, -1]
     assert np.abs(draws - [1, 0, 0]).max() < 1
+
+
+def n_starts_that_are_left(decider):
+    """How many of sixty starts some of a hundred proposals lead away from."""
+    others, left = decider.parts.others0, 0
+    for seed in range(60):
+        start, rng = chain.draw_start(decider, np.random.default_rng(seed)), np.random.default_rng([seed, 1])
+        state = decider.new_state()
+        left += any((decider.propose(start, others, state, rng).theta_new != start).any() for _ in range(100))
+    return left
+
+
+def test_a_chain_starts_where_trajectories_lead_away(monkeypatch):
+    """Slopes that are zero, with priors above zero: far out in their logarithms no trajectory was accepted."""
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(100_000, 3))
+    with pm.Model():
+        a, b, s = pm.Normal("a"), pm.HalfNormal("b", 1, shape=3), pm.HalfNormal("s", 1)
+        pm.Normal("y", a + table @ b, s, observed=rng.normal(size=len(table)))
+        decider = pma.PenaltyMH(progressbar=False).decider
+    assert n_starts_that_are_left(decider) == 60
+    monkeypatch.setattr(chain, "_is_left", lambda decider, theta: True)
+    assert n_starts_that_are_left(decider) < 58
