@@ -21,8 +21,8 @@ from pymc_austerity.rows.by_bounds import PooledByBounds
 if TYPE_CHECKING:
     from pymc_austerity.kernel.decider import Decider
 
-#: Proposals in a row that lead to a starting point among sub-models, and of which one must lead away from a start.
-_STARTING_PROPOSALS = 20
+#: Proposals in a row that lead to a starting point among sub-models; and how many of them lead away from any start.
+_STARTING_PROPOSALS, _LEAD_AWAY = 20, 5
 #: How much further out, in draws, a chain may be after its first steps.
 _ROOM = 0.5
 #: Times that a start is taken half as far from the centre, and rows that say where the posterior is.
@@ -216,10 +216,10 @@ def draw_start(decider: Decider, rng: np.random.Generator) -> np.ndarray | None:
 
 
 def _is_left(decider: Decider, theta: np.ndarray) -> bool:
-    """Whether the proposal leads away from a place."""
+    """Whether the proposal leads away from a place, a quarter of the time at least."""
     rng, state = np.random.default_rng(1980), decider.new_state()
     tried = (decider.propose(theta, decider.parts.others0, state, rng) for _ in range(_STARTING_PROPOSALS))
-    return any((of.theta_new != theta).any() for of in tried)
+    return sum((of.theta_new != theta).any() for of in tried) >= _LEAD_AWAY
 
 
 def _is_decided(decider: Decider, theta: np.ndarray) -> bool:
