@@ -60,7 +60,7 @@ def build_move_along(log_prior: LinkedLogPrior) -> MoveAlong:
         above = log_prior(data.links.rows, moved(theta, length, direction), data.others, data.fixed)
         below = log_prior(data.links.rows, moved(theta, -length, direction), data.others, data.fixed)
         curvature = (2.0 * middle - above - below) / length**2
-        if not curvature > 0.0:
+        if not 0.0 < curvature < np.inf:  # infinite beside the end of what can be computed
             return 0.0, length
         return (above - below) / (2.0 * length) / curvature, 1.0 / np.sqrt(curvature)
 

@@ -1,5 +1,7 @@
 """Moves that the prior decides: of what no row reads given the effects, and shifts of coefficients against effects."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -147,3 +149,35 @@ def test_parameters_no_row_reads_have_their_law_given_effects(effects_alone):
         assert (draws[:, 2:] == EFFECTS).all()
         assert len(np.unique(draws[:, 0])) > n / 4
         assert (largest_z(draws[:, :2].T, _law()) < MAX_Z) == (weight == 0)
+
+
+class Links(NamedTuple):
+    rows: float
+
+
+class Data(NamedTuple):
+    links: Links
+    others: float
+    fixed: float
+
+
+def test_a_prior_that_ends_is_sampled_up_to_its_ends():
+    """Beside an end the curvature is infinite, as where the square of a horseshoe's scale overflows."""
+
+    @njit
+    def log_prior(links, theta, others, fixed):
+        return -0.5 * theta[0] ** 2 if abs(theta[0]) < 1 else -np.inf
+
+    move = build_move_along(log_prior)
+
+    @njit
+    def run(data, generators, n):
+        theta, draws = np.zeros(1), np.empty(n)
+        for i in range(n):
+            theta, _ = move(theta, np.ones(1), 0.4, data, generators)
+            draws[i] = theta[0]
+        return draws
+
+    draws = run(Data(Links(0.0), 0.0, 0.0), pack_generators(*np.random.default_rng(3).spawn(3)), 40_000)
+    at = np.linspace(-1, 1, 4_001)
+    assert largest_z(draws[:, None].T, mean_and_sd(-0.5 * at**2, at[:, None])) < MAX_Z
