@@ -1,7 +1,5 @@
 """What NumPy is to evaluate is evaluated by NumPy, whatever it is made of."""
 
-import gc
-
 import numpy as np
 import pymc as pm
 import pytensor
@@ -105,24 +103,3 @@ def test_a_density_is_compiled_without_fast_mathematics(nothing_on_disk):
     ours, of_pytensor = machine_code
     assert "reassoc" not in ours
     assert "reassoc" in of_pytensor
-
-
-def n_kept_functions(k):
-    """Compile a graph of some operations, drop it, and return how many more compiled functions there are."""
-
-    def n_compiled():
-        gc.collect()
-        return sum(type(thing).__name__ == "JITCodeLibrary" for thing in gc.get_objects())
-
-    x = pt.dvector("x")
-    before = n_compiled()
-    compile_part([x], [pt.sum(pt.exp(x * x + k * x)), pt.sin(x) * pt.cos(k * x)])(np.ones(3))
-    graph_compiler._compiled.clear()
-    return n_compiled() - before
-
-
-def test_the_code_of_a_graph_goes_with_it(nothing_on_disk, monkeypatch):
-    n_kept_functions(3.0)  # what is compiled for all graphs
-    assert n_kept_functions(4.0) <= 2
-    monkeypatch.setattr(graph_compiler, "_release_with", lambda graph, compiled: None)
-    assert n_kept_functions(5.0) > 5

@@ -56,7 +56,9 @@ def test_a_step_that_is_kept_would_be_seen():
     assert {"step", "chain", "decider"} <= set(alive(sampled(build)))
 
 
-COMPILED = type(numba.njit(lambda: None))
+_nothing = numba.njit(lambda: None)
+_nothing.compile(())
+COMPILED, MACHINE_CODE = type(_nothing), type(_nothing.overloads[()].library)
 
 
 @pytest.mark.slow
@@ -123,3 +125,9 @@ def test_a_graph_is_freed_with_its_function():
 def test_a_graph_that_pytensor_has_prepared_would_be_seen(monkeypatch):
     monkeypatch.setattr(graph_compiler, "_NoLinker", graph_compiler._NumPyLinker)
     assert left_of_a_graph(2.75, Apply) > 0
+
+
+def test_the_machine_code_of_a_graph_is_freed_with_it(nothing_on_disk, monkeypatch):
+    assert left_of_a_graph(3.25, MACHINE_CODE) <= 2
+    monkeypatch.setattr(graph_compiler, "_release_with", lambda *graph: None)
+    assert left_of_a_graph(3.75, MACHINE_CODE) > 5
