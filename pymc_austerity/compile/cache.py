@@ -35,6 +35,8 @@ Built = TypeVar("Built")
 FOLDER = Path(config.base_compiledir) / "pymc_austerity"
 #: The environment variable with the most that the folder may hold, in MB, and its default.
 LIMIT, DEFAULT_LIMIT = "PYMC_AUSTERITY_CACHE_MB", 1_000.0
+#: Division by zero gives an infinity or a NaN, as in NumPy and in PyTensor's graphs; numba's own default is an error.
+AS_NUMPY = {"error_model": "numpy"}
 _written: Any = CompileResultCacheImpl.__new__(CompileResultCacheImpl)
 _DIGEST = xxh3_128().digest_size
 
@@ -70,11 +72,11 @@ def n_compiled() -> int:
 
 
 def njit_on_disk(**options: Any) -> Callable[..., Any]:
-    """Decorate a function of a module, which Python calls, as `numba.njit` does, and keep its machine code.
+    """Decorate a function of a module, which Python calls, as `njit` of `lean_njit` does, and keep its machine code.
 
     numba's own cache lies beside the source, and fails where a module that it names has been renamed since.
     """
-    return lambda function: cached(numba.njit(**options)(function))
+    return lambda function: cached(numba.njit(**{**AS_NUMPY, **options})(function))
 
 
 class _Kept:

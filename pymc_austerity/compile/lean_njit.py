@@ -9,7 +9,7 @@ from typing import Any
 
 import numba
 
-from pymc_austerity.compile.cache import argument_types, cached
+from pymc_austerity.compile.cache import AS_NUMPY, argument_types, cached
 
 try:  # the class of numba's compiled functions, which has no public name; without it all of them stay numba's own
     from numba.core.registry import CPUDispatcher
@@ -21,12 +21,12 @@ _NOT_FROM_PYTHON = {"no_cpython_wrapper": True, **_NOT_FROM_C}
 
 
 def njit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Decorate a function as `numba.njit` does."""
+    """Decorate a function as `numba.njit` does, with NumPy's division by zero."""
     if function is None:
         return lambda decorated: njit(decorated, **options)
     if CPUDispatcher is None or numba.config.DISABLE_JIT:
-        return numba.njit(**options)(function)
-    return LeanDispatcher(function, {"nopython": True, **options})
+        return numba.njit(**{**AS_NUMPY, **options})(function)
+    return LeanDispatcher(function, {"nopython": True, **AS_NUMPY, **options})
 
 
 def for_compiled_code(function: Any) -> Any:

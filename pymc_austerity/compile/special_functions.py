@@ -38,7 +38,7 @@ def build_polygamma(order: int) -> Callable[[float], float]:
     terms = np.array([b * factorial(2 * k + order - 1) / factorial(2 * k) for k, b in enumerate(_BERNOULLI, start=1)])
     large = _LARGE + order
 
-    @njit(error_model="numpy")
+    @njit
     def polygamma(x):  # type: ignore[no-untyped-def]
         if not x > _LOWEST:
             return np.nan

@@ -1,12 +1,17 @@
 """Compiled code that is made callable from Python only when Python calls it."""
 
+import importlib
+import pkgutil
 from operator import attrgetter
 
 import numba
 import numpy as np
 import pytest
 from compilations import compilations
+from numba.extending import is_jitted
 
+import pymc_austerity
+from pymc_austerity.compile.cache import njit_on_disk
 from pymc_austerity.compile.lean_njit import njit
 
 pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
@@ -74,3 +79,23 @@ def test_defaults_keywords_and_options():
     assert power.targetoptions["nogil"]
     assert call(2.0) == (4.0, 8.0)
     assert power(2.0) == 4.0
+
+
+def reciprocal(x):
+    return 1.0 / x
+
+
+@pytest.mark.parametrize("compile_it", [njit, njit_on_disk()], ids=["njit", "njit_on_disk"])
+def test_division_by_zero_is_numpys(compile_it):
+    function = compile_it(reciprocal)
+    assert (function(0.0), call_of(function)(-0.0)) == (np.inf, -np.inf)
+    with pytest.raises(ZeroDivisionError):  # numba's own
+        numba.njit(reciprocal)(0.0)
+
+
+def test_no_compiled_function_of_the_package_raises_on_zero():
+    names = [m.name for m in pkgutil.walk_packages(pymc_austerity.__path__, "pymc_austerity.")]
+    members = [member for name in names for member in vars(importlib.import_module(name)).values()]
+    compiled = [m for m in members if is_jitted(m) and m.py_func.__module__.startswith("pymc_austerity")]
+    assert len(compiled) > 100
+    assert {m.py_func.__qualname__ for m in compiled if m.targetoptions.get("error_model") != "numpy"} == set()
