@@ -108,9 +108,7 @@ class GroupDecider:
         return GroupData(
             self.links, self.others, *self.data_at, found.start, found.places, found.expansion, found.steering,
             found.bounds or no_bounds(*found.expansion.cross.shape), found.shifts, found.nested, found.steps,
-            found.tails,
-            np.flatnonzero(~np.isin(self.model.groups.shared, self.model.groups.read)),
-            self.parts.source.state(n_rows), self.parts.drawn.looks(n_rows), self.few, found.turns,
+            found.tails, self.parts.source.state(n_rows), self.parts.drawn.looks(n_rows), self.few, found.turns,
             self.n_refreshed,
         )  # fmt: skip
 

@@ -38,7 +38,8 @@ def build_group_transition(
     refresh = compile_apart(build_refresh(parts), VECTOR, types.int64, data, state, looks, generators)
     return _composed(
         compile_apart(build_carried_move(parts), VECTOR, *given), compile_apart(build_tied_move(parts), VECTOR, *given),
-        refresh, compile_apart(build_move_given(move), VECTOR, *given), build_shift(move), build_nested_shift(),
+        refresh, compile_apart(build_move_given(move, log_prior_at), VECTOR, *given),
+        build_shift(move), build_nested_shift(),
     )  # fmt: skip
 
 

@@ -52,7 +52,6 @@ class GroupData(NamedTuple):
     nested: Nested
     steps: SharedSteps
     tails: GroupTails
-    unread: np.ndarray  # int64: the numbers, among what is shared, of parameters that no row reads
     row_state: Any  # of the row source of the carried move
     looks: Any  # looks at all rows
     few: int  # a group without bounds and with no more rows than this decides on all of them

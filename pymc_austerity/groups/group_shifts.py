@@ -21,6 +21,8 @@ from pymc_austerity.rows import Rows
 _POINTS, _SPREAD, _STEPS = 2, 0.3, (1.0, -0.7)
 #: What may differ, relative to the largest of what is compared; and of sums of squares.
 _RELATIVE_ERROR, _OF_SQUARES = 1e-9, 1e-10
+#: Steps of scales for derivatives of the prior of effects, and the share of these that may be left along a shift.
+_SMALL, _NEARLY = 1e-3, 0.05
 
 
 def find_shifts(search: GroupSearch, centre: np.ndarray) -> np.ndarray:
@@ -54,7 +56,35 @@ def find_shifts(search: GroupSearch, centre: np.ndarray) -> np.ndarray:
                 of_parameter.append(length * up)
         if of_parameter:
             whitened.append(_whitened(np.array(of_parameter), search, centre))
-    return np.concatenate(whitened)
+    return np.concatenate([*whitened, _of_scales(search, centre, thetas)])
+
+
+def _of_scales(search: GroupSearch, centre: np.ndarray, thetas: list[np.ndarray]) -> np.ndarray:
+    """Return shifts of scales that leave the prior of all effects as it is, or nearly, shape (S, D).
+
+    So does a global scale against the local ones of all coefficients of a horseshoe.  Each variable is shifted as a
+    whole, in the coordinates that it is sampled in.
+    """
+    data, groups, terms = search.data, search.model.groups, search.model.prior.terms
+    unread = np.setdiff1d(groups.shared, groups.read)
+    directions = [
+        np.isin(np.arange(centre.size), np.arange(block.start, block.stop)).astype(np.float64)
+        for block in search.model.likelihood.blocks
+        if np.isin(np.arange(block.start, block.stop), unread).all()
+    ]
+    rng, at = np.random.default_rng(1995), (data.others0, *data.fixed)
+    points = [t + _SPREAD * rng.standard_normal(t.size) for t in thetas for _ in directions]
+    slopes = [
+        np.concatenate([terms(t + _SMALL * d, *at)[0] - terms(t - _SMALL * d, *at)[0] for t in points])
+        for d in directions
+    ]
+    lengths = [np.linalg.norm(of) for of in slopes]
+    matter = [k for k, length in enumerate(lengths) if 0 < length < np.inf]
+    if len(matter) < 2:
+        return np.empty((0, centre.size))
+    _, left, mixed = np.linalg.svd(np.array([slopes[k] / lengths[k] for k in matter]).T)
+    ups = [row / [lengths[k] for k in matter] @ [directions[k] for k in matter] for row in mixed[left <= _NEARLY]]
+    return np.array([up * length for up in ups if (length := _length(up, search, centre))]).reshape(-1, centre.size)
 
 
 def _places_of(search: GroupSearch, f: int, k: int) -> np.ndarray:

@@ -31,7 +31,12 @@ from pymc_austerity.groups.group_parts import (
     stayed,
 )
 from pymc_austerity.groups.shared_move import FURTHEST, TARGET, propose_shared, share_on_surrogate
-from pymc_austerity.groups.surrogate_move import build_normal_given, build_slice, build_surrogate_move, no_step
+from pymc_austerity.groups.surrogate_move import (
+    build_normal_given,
+    build_surrogate_move,
+    build_surrogate_slice,
+    no_step,
+)
 from pymc_austerity.kernel import DECIDE, PROPOSE, ROWS, Outcome
 from pymc_austerity.likelihood import KnownSum, Place
 from pymc_austerity.likelihood.linked_functions import log_prior_at
@@ -70,7 +75,7 @@ def build_carried_move(
     """Compile the carried move."""
     surrogate = _surrogate_of(parts.surrogate)
     given = build_normal_given(surrogate, parts.sums) if parts.normal else no_step
-    move = build_move(build_slice(surrogate), given)
+    move = build_move(build_surrogate_slice(surrogate), given)
     decide = build_decide_on_all(parts)
     return _carried_by(parts.seen.known_sum, parts.condition, surrogate, move, parts.drawn.draw_noise, decide)
 

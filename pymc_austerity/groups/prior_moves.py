@@ -9,6 +9,7 @@ Sköld, Statistical Science 22, 2007): where rows say much of these, moves of u 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,12 +17,13 @@ from pymc_austerity.compile.bounded_integers import integer_below
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.group_density import group_derivatives_at, group_terms_at
+from pymc_austerity.groups.slice_step import WIDTH, build_slice, moved
 from pymc_austerity.kernel import DECIDE, PROPOSE
 from pymc_austerity.likelihood import LinkedLogPrior
 
 #: Parameters that are moved in a draw: at most, and at least where a prior of many parameters takes longer; of more,
 #: some at random.
-_MOST_GIVEN, _LEAST_GIVEN = 64, 4
+_MOST_GIVEN, _LEAST_GIVEN = 256, 4
 #: Terms of the prior that these moves may evaluate, about, and shifts in a draw.
 _MOST_TERMS, MOST_SHIFTS = 20_000, 8
 
@@ -34,16 +36,6 @@ MoveGiven = Callable[..., np.ndarray]
 Shift = Callable[..., tuple[np.ndarray, int]]
 #: ``nested(theta, data, generators)``: θ.
 NestedShift = Callable[..., np.ndarray]
-
-
-# A loop: numba takes a second to compile each of the expressions of arrays that it stands for.
-@njit
-def moved(theta, step, direction):  # type: ignore[no-untyped-def]
-    """Return θ + δ direction."""
-    theta_new = np.empty(theta.size)
-    for i in range(theta.size):
-        theta_new[i] = theta[i] + step * direction[i]
-    return theta_new
 
 
 @built_once
@@ -87,22 +79,45 @@ def build_move_along(log_prior: LinkedLogPrior) -> MoveAlong:
     return move
 
 
+class PriorPoint(NamedTuple):
+    """A θ and its log prior."""
+
+    theta: np.ndarray
+    value: float
+
+
 @built_once
-def build_move_given(move: MoveAlong) -> MoveGiven:
-    """Compile moves along single parameters that no row reads."""
+def build_move_given(move: MoveAlong, log_prior: LinkedLogPrior) -> MoveGiven:
+    """Compile moves along single parameters that no row reads: by `move` where the prior is normal, else by slices.
+
+    In the tail of a local scale of a horseshoe the prior has no curvature, and proposals that take it for normal go far
+    and are rejected.
+    """
+
+    @njit
+    def point_at(here, step, direction, data):  # type: ignore[no-untyped-def]
+        theta = moved(here.theta, step, direction)
+        return PriorPoint(theta, log_prior(data.links.rows, theta, data.others, data.fixed))
+
+    along = build_slice(point_at)
 
     @njit
     def given(theta, data, state, generators):  # type: ignore[no-untyped-def]
-        shared, unread, factor = data.expansion.shared, data.unread, state.shared.factor
+        shared, unread, factor = data.expansion.shared, data.steps.unread, state.shared.factor
         most = max(_LEAST_GIVEN, min(_MOST_GIVEN, _MOST_TERMS // theta.size))
         for i in range(min(unread.size, most)):
-            p = unread[i if unread.size <= most else integer_below(generators[PROPOSE], unread.size)]
-            direction = np.zeros(theta.size)
-            direction[shared[p]] = 1.0
-            square = 0.0
+            q = i if unread.size <= most else integer_below(generators[PROPOSE], unread.size)
+            p, direction, square = unread[q], np.zeros(theta.size), 0.0
             for j in range(p + 1):
                 square += factor[p, j] ** 2
-            theta, _ = move(theta, direction, np.sqrt(square), data, generators)
+            if data.steps.is_normal[q]:
+                direction[shared[p]] = 1.0
+                theta, _ = move(theta, direction, np.sqrt(square), data, generators)
+            else:
+                direction[shared[p]] = WIDTH * np.sqrt(square)
+                here = PriorPoint(theta, log_prior(data.links.rows, theta, data.others, data.fixed))
+                there, _ = along(generators[PROPOSE], here, direction, data)
+                theta = there.theta
         return theta
 
     return given

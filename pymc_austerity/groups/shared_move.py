@@ -14,6 +14,7 @@ from pymc_austerity.cholesky import is_positive_definite
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.group_expansion import GroupExpansion
 from pymc_austerity.groups.group_search import GroupSearch
+from pymc_austerity.groups.slice_step import WIDTH
 from pymc_austerity.proxy import towards_target
 
 #: Acceptance rate of proposals about the centre.
@@ -41,8 +42,9 @@ _STRAIGHT, _BENT = 0.05, 0.9
 _FAR, _FALLS = 4.0, 0.7
 #: Slice steps of a move: where tails are heavy one more than there are parameters, and no more than these.
 _MOST_SLICES, _FEW_SLICES = 6, 3
-#: Widths of slices, in standard deviations.
-_WIDTH = 2.5
+#: Of many parameters that no row reads, those have slices of their own that the prior, given the effects, holds to less
+#: than this share of their standard deviation; draws of the effects that say so, and a step of standard deviations.
+_HELD, _DRAWS, _STEP = 0.4, 4, 0.1
 #: What second derivatives of a normal prior may differ by, relative to them and to the slope.
 _DIFFERS, _ROUNDS = 1e-6, 1e-9
 
@@ -155,6 +157,7 @@ class SharedSteps(NamedTuple):
 
     share: float  # of the carried moves that are made on the surrogate
     sliced: np.ndarray  # int64 (S,): what is moved by slices
+    chosen: np.ndarray  # int64: the numbers, among these, of those that are moved alone too
     #: (S,) and (S, S): widths of slices along each, and what turns a direction on the unit sphere into one that is as
     #: long as a slice.
     axes: np.ndarray
@@ -164,6 +167,8 @@ class SharedSteps(NamedTuple):
     unit: np.ndarray  # (n,): about a standard deviation of each
     read_as: np.ndarray  # int64 (n,): their numbers among what the rows read, or −1
     coupled: np.ndarray  # bool (n,): whether the prior connects them with anything
+    unread: np.ndarray  # int64 (U,): what no row reads
+    is_normal: np.ndarray  # bool (U,): whether each of them is normal given the rest
 
 
 def find_shared_steps(search: GroupSearch, e: GroupExpansion, mean: np.ndarray, factor: np.ndarray) -> SharedSteps:
@@ -182,17 +187,42 @@ def find_shared_steps(search: GroupSearch, e: GroupExpansion, mean: np.ndarray, 
     oblique = np.linalg.cholesky(np.linalg.inv(among)) * np.sqrt(max(1, sliced.size))
     marginal = search.surrogate.marginal
     bent = any(_has_heavy_tail(lambda phi: marginal(phi, e)[0], mean, step) for step in np.diag(unit)[sliced])
+    unread = np.flatnonzero(~np.isin(e.shared, search.model.groups.read))
     return SharedSteps(
         _BENT if bent else _STRAIGHT,
         sliced,
-        _WIDTH * unit[sliced],
-        _WIDTH * oblique,
+        _moved_alone(search, e, mean, factor, sliced),
+        WIDTH * unit[sliced],
+        WIDTH * oblique,
         min(sliced.size + 1, _MOST_SLICES) if bent else min(sliced.size, _FEW_SLICES),
         normal,
         unit[normal],
         np.array([numbers.get(place, -1) for place in e.shared[normal]], dtype=np.int64),
         np.array([columns[p][others[others != e.shared[p]]].any() for p in normal], dtype=np.bool_),
+        unread,
+        np.isin(unread, normal),
     )
+
+
+def _moved_alone(
+    search: GroupSearch, e: GroupExpansion, mean: np.ndarray, factor: np.ndarray, sliced: np.ndarray
+) -> np.ndarray:
+    """Return which parameters have slices of their own among those that are moved by slices.
+
+    Where they are many, not those that moves given the effects take far, as the local scales of a horseshoe.
+    """
+    if sliced.size <= _MOST_SLICES:
+        return np.arange(sliced.size)
+    rng, sd = np.random.default_rng(2010), np.sqrt(np.square(factor).sum(axis=1))
+    curvature = np.zeros(sliced.size)
+    for _ in range(_DRAWS):
+        theta = search.surrogate.theta(mean, rng.standard_normal(e.own.shape), e)
+        for s, p in enumerate(sliced):
+            step = np.where(np.arange(theta.size) == e.shared[p], _STEP * sd[p], 0.0)
+            sides = search.log_prior(theta + step) + search.log_prior(theta - step)
+            curvature[s] += (2 * search.log_prior(theta) - sides) / _STEP**2 / _DRAWS
+    held = np.isin(e.shared[sliced], search.model.groups.read) | ~(curvature < _HELD**-2)
+    return np.flatnonzero(held) if held.any() else np.arange(sliced.size)
 
 
 def _columns_of_normal(

@@ -17,57 +17,25 @@ from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.crossed_means import factorise, solve_group, solve_transposed
 from pymc_austerity.groups.elimination import solve_joint
 from pymc_austerity.groups.group_expansion import rate_of_rows
-from pymc_austerity.groups.prior_moves import moved
+from pymc_austerity.groups.slice_step import build_slice, moved
 from pymc_austerity.groups.zero_sums import keep_sums
 from pymc_austerity.likelihood.linked_functions import prior_slope_at
 
-#: Widths that a slice may be long: beyond that it is cut, at random.
-_LONGEST = 32
-#: Halvings, about, of a slice of any length until nothing is left of it in double precision.
-_MOST_SHRINKS = 200
 #: Correlation of what is normal given the rest with where it comes from: across the mean, see `shared_move`.
 _ACROSS = -0.4
 
 
 @built_once
-def build_slice(surrogate: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile ``along(rng, here, direction, z, data)``: a slice step along a line.
-
-    It returns a point of the slice, and how many times as long as the direction the slice is.  By stepping out and
-    shrinking (Neal, Annals of Statistics 31, 2003).  Points are those of `build_surrogate`.
-    """
-
-    @njit
-    def along(rng, here, direction, z, data):  # type: ignore[no-untyped-def]
-        level = here.value - rng.standard_exponential()
-        low = -rng.random()
-        high = low + 1.0
-        down = int(_LONGEST * rng.random())
-        up = _LONGEST - 1 - down
-        while down > 0 and surrogate(moved(here.phi, low, direction), z, data).value > level:
-            low, down = low - 1.0, down - 1
-        while up > 0 and surrogate(moved(here.phi, high, direction), z, data).value > level:
-            high, up = high + 1.0, up - 1
-        length = high - low
-        for _ in range(_MOST_SHRINKS):
-            step = low + (high - low) * rng.random()
-            there = surrogate(moved(here.phi, step, direction), z, data)
-            if there.value > level:
-                return there, length
-            if step < 0.0:
-                low = step
-            else:
-                high = step
-        return here, length
-
-    return along
+def build_surrogate_slice(surrogate: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile the `build_slice` of φ on the surrogate, of points of `build_surrogate`, given z and the `GroupData`."""
+    return build_slice(njit(lambda here, step, up, given: surrogate(moved(here.phi, step, up), given[0], given[1])))
 
 
 @built_once
 def build_surrogate_move(along: Callable[..., Any], given: Callable[..., Any]) -> Callable[..., Any]:
     """Compile ``move(rng, here, z, data, shared)``: slice steps, and one of what is normal given the rest around them.
 
-    `along` is from `build_slice`, and `given` from `build_normal_given`, or `no_step`; `shared` is a `SharedState`.
+    `along` is from `build_surrogate_slice`, `given` from `build_normal_given`, or `no_step`; `shared`: a `SharedState`.
     """
 
     @njit
@@ -75,7 +43,7 @@ def build_surrogate_move(along: Callable[..., Any], given: Callable[..., Any]) -
         """Return an axis and its number, or a direction across all of them and −1."""
         sliced, direction = steps.sliced, np.zeros(phi.size)
         if rng.random() < 0.5:
-            s = integer_below(rng, sliced.size)
+            s = steps.chosen[integer_below(rng, steps.chosen.size)]
             direction[sliced[s]] = wider[s] * steps.axes[s]
             return direction, s
         sphere = rng.standard_normal(sliced.size)
@@ -94,7 +62,7 @@ def build_surrogate_move(along: Callable[..., Any], given: Callable[..., Any]) -
             here = given(rng, here, z, data)
         for _ in range(data.steps.n_slices):
             direction, axis = direction_of(rng, here.phi, data.steps, shared.wider)
-            here, length = along(rng, here, direction, z, data)
+            here, length = along(rng, here, direction, (z, data))
             if axis >= 0:
                 shared.lengths[axis] = max(shared.lengths[axis], length)
         return here if first else given(rng, here, z, data)

@@ -49,8 +49,9 @@ _MANY_GROUPS = 100
 _MOST_BENT = 0.5
 #: Above so many shared parameters their covariance is learnt too slowly, and the numbers of each group are too many.
 _MOST_SHARED = 200
-#: From so many on the law of what is shared is hard to learn, where the rows do not tell it, and beside columns.
-_MANY_SHARED, _MANY_BESIDE_COLUMNS = 10, 12
+#: From so many on the law of what is shared is hard to learn, where the rows do not tell it, and beside columns: at 42
+#: one draw in six is effective for the slowest scale of a horseshoe, at 102 one in twenty.
+_MANY_SHARED, _MANY_BESIDE_COLUMNS = 10, 60
 
 
 @dataclass(frozen=True)

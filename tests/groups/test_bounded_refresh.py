@@ -66,8 +66,8 @@ def bounded(decider):
 
     def refresh(theta, f, data, state, looks, generators):
         shared = state.shared._replace(factor=np.full_like(state.shared.factor, np.nan))
-        steps = data.steps._replace(share=0.0)  # no move is made on the surrogate
-        data, state = data._replace(unread=np.empty(0, np.int64), steps=steps), state._replace(shared=shared)
+        steps = data.steps._replace(share=0.0, unread=data.steps.unread[:0])  # nor is a move made on the surrogate
+        data, state = data._replace(steps=steps), state._replace(shared=shared)
         carried, found, _ = decider.move(theta, data, state, (), generators)
         assert np.array_equal(carried.theta, theta)
         return found

@@ -139,4 +139,5 @@ def test_draws_have_the_moments_of_the_posterior(decider, law):
 
 
 def test_factors_that_decide_at_once_are_seen(decider, law):
-    assert _largest_z(law, _run(decider, stale=True)[0]) > MAX_Z
+    draws = _run(decider, stale=True)[0][:2_000]  # some thousand draws later they are at the end of all numbers
+    assert _largest_z(law, draws) > MAX_Z

@@ -6,14 +6,17 @@ import numpy as np
 import pymc as pm
 import pytest
 from evidence import MAX_Z
-from grouped import largest_z, mean_and_sd
+from grouped import largest_z, mean_and_sd, search_of
 from numba import njit
 
 import pymc_austerity as pma
 from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.compile.cache import cached
+from pymc_austerity.groups.group_mode import find_group_centre
 from pymc_austerity.groups.group_parts import data_by_reference
+from pymc_austerity.groups.group_shifts import find_shifts
 from pymc_austerity.groups.prior_moves import build_move_along, build_move_given, build_shift
+from pymc_austerity.groups.shared_move import find_shared_steps
 from pymc_austerity.kernel import pack_generators
 
 G, H, N = 40, 33, 400
@@ -131,7 +134,9 @@ def _law():
 def test_parameters_no_row_reads_have_their_law_given_effects(effects_alone):
     """And another where the prior of the effects counts twice, which is the planted mistake."""
     decider, n = effects_alone, 20_000
-    move = build_move_given(build_move_along(decider.parts.density.log_prior))
+    log_prior, steps = decider.parts.density.log_prior, decider.prepared.steps
+    assert steps.is_normal.tolist() == [True, False]  # by moves, and by slices
+    move = build_move_given(build_move_along(log_prior), log_prior)
 
     @njit
     def run(theta, data, state, generators, n):
@@ -181,3 +186,35 @@ def test_a_prior_that_ends_is_sampled_up_to_its_ends():
     draws = run(Data(Links(0.0), 0.0, 0.0), pack_generators(*np.random.default_rng(3).spawn(3)), 40_000)
     at = np.linspace(-1, 1, 4_001)
     assert largest_z(draws[:, None].T, mean_and_sd(-0.5 * at**2, at[:, None])) < MAX_Z
+
+
+def horseshoe(tau=lambda: pm.HalfCauchy("tau", 0.5)):
+    with pm.Model() as model:
+        local = pm.HalfCauchy("local", 1, shape=8)
+        X = np.random.default_rng(9).normal(size=(N, 8))
+        pm.Normal("y", X @ pm.Normal("b", 0, local * tau(), shape=8), pm.HalfNormal("s", 1), observed=Y)
+    return model
+
+
+@pytest.mark.parametrize(("model", "n"), [(horseshoe(), 1), (horseshoe(lambda: 0.5), 0)], ids=["two scales", "one"])
+def test_a_scale_is_shifted_against_local_ones(model, n):
+    """And by as much as their prior allows: the sum of logarithms of a half-Cauchy has no other scale."""
+    search, theta = search_of(model), np.zeros(18 - (n == 0))
+    shifts = find_shifts(search, theta)
+    assert len(shifts) == n
+    for shift in shifts:
+        assert shift[:9] == pytest.approx(np.r_[np.ones(8), -1.0] * shift[0])
+        here = search.log_prior(theta)
+        assert search.log_prior(theta + shift) + search.log_prior(theta - shift) - 2 * here == pytest.approx(
+            -1, abs=0.2
+        )
+
+
+def test_local_scales_have_no_slices_of_their_own():
+    """Given the coefficients they move far, by the prior alone; the global one and that of the errors do not."""
+    search = search_of(horseshoe())
+    found = find_group_centre(search)
+    steps = find_shared_steps(search, found.expansion, found.mean, found.factor)
+    names = [b.name for b in search.model.likelihood.blocks for _ in range(b.start, b.stop)]
+    assert {names[found.expansion.shared[steps.sliced[k]]] for k in steps.chosen} >= {"tau_log__", "s_log__"}
+    assert len(steps.chosen) < 7 < len(steps.sliced)

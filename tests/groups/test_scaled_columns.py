@@ -155,6 +155,38 @@ def test_scales_of_columns_and_groups_have_their_posterior():
     assert pma.reliability(idata, model, progressbar=False).verdict == "trust"
 
 
+def law_of_horseshoe(design, y):
+    """Means and sds of a global and two local scales, each s as s / (1 + s), where errors are standard normal."""
+    logs = np.linspace(-7, 7, 71)
+    points = np.stack(np.meshgrid(logs, logs, logs, indexing="ij"), axis=-1).reshape(-1, 3)
+    scales, gram, moment = np.exp(points), design.T @ design, design.T @ y
+    of_effects = scales[:, :1] * scales[:, 1:]
+    inverse = np.linalg.inv(gram + of_effects[:, :, None] ** -2 * np.eye(2))
+    log_weights = (np.log(scales) - np.log1p(scales**2)).sum(axis=1) + np.einsum(
+        "i,nij,j->n", moment, inverse, moment
+    ) / 2
+    return mean_and_sd(
+        log_weights + np.linalg.slogdet(inverse)[1] / 2 - np.log(of_effects).sum(axis=1), 1 / (1 + 1 / scales)
+    )
+
+
+@pytest.mark.slow
+def test_the_scales_of_a_horseshoe_have_their_posterior():
+    design, y = X[:60, :2], 0.7 * X[:60, 0] + np.random.default_rng(6).normal(size=60)
+    with pm.Model() as model:
+        tau, local = pm.HalfCauchy("tau", 1), pm.HalfCauchy("local", 1, shape=2)
+        pm.Normal("y", design @ (pm.Normal("z", 0, 1, shape=2) * local * tau), 1, observed=y)
+    step = pma.PenaltyMH(model=model, progressbar=False)
+    assert len(step.decider.prepared.shifts) == 1  # of the global scale against both
+    idata = sampled(model, step, 8_000, seed=3)
+    tau, local = (idata.posterior[name].to_numpy() for name in ("tau", "local"))
+    draws = [1 / (1 + 1 / of) for of in (tau, local[..., 0], local[..., 1])]
+    mean, sd = law_of_horseshoe(design, y)
+    assert largest_z(draws, (mean, sd)) < MAX_Z
+    for k in range(3):
+        assert largest_z(draws[k : k + 1], (mean[k : k + 1] + 0.2 * sd[k], sd[k : k + 1])) > MAX_Z  # planted mistakes
+
+
 @pytest.mark.slow
 def test_a_poisson_regression_has_its_posterior(caplog):
     """Of two columns of few values, whose coefficients have a prior with a kink."""

@@ -38,7 +38,7 @@ def grouped(n_groups=N_GROUPS, prior=None):
 
 MANY_BENT = "6 of the 10 groups of u are far from normal .*pm.NUTS"
 MANY_SHARED = "The 10 parameters that the groups of u share.*pm.NUTS"
-MANY_SCALES = "The 12 parameters beside u, among them scales of coefficients"
+MANY_SCALES = "The 60 parameters beside u, among them scales of coefficients"
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ MANY_SCALES = "The 12 parameters beside u, among them scales of coefficients"
         (6, 3, True, [0, 10], MANY_BENT),
         (0, 9, True, [0, 10], None),
         (0, 10, True, [0, 10], MANY_SHARED),
-        (0, 11, False, [0, 1], None),
-        (0, 12, False, [0, 60, 61], MANY_SCALES),
+        (0, 59, False, [0, 1], None),
+        (0, 60, False, [0, 60, 61], MANY_SCALES),
     ],
 )
 def test_groups_that_move_badly_are_warned_of(caplog, bent, shared, rough, first, said):
