@@ -17,7 +17,7 @@ from pymc_austerity.compile.bounded_integers import integer_below
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.group_density import group_derivatives_at, group_terms_at
-from pymc_austerity.groups.slice_step import WIDTH, build_slice, moved
+from pymc_austerity.groups.slice_step import build_slice, moved
 from pymc_austerity.kernel import DECIDE, PROPOSE
 from pymc_austerity.likelihood import LinkedLogPrior
 
@@ -103,20 +103,20 @@ def build_move_given(move: MoveAlong, log_prior: LinkedLogPrior) -> MoveGiven:
 
     @njit
     def given(theta, data, state, generators):  # type: ignore[no-untyped-def]
-        shared, unread, factor = data.expansion.shared, data.steps.unread, state.shared.factor
+        shared, steps, slices = data.expansion.shared, data.steps, state.shared
+        unread = steps.unread
         most = max(_LEAST_GIVEN, min(_MOST_GIVEN, _MOST_TERMS // theta.size))
         for i in range(min(unread.size, most)):
             q = i if unread.size <= most else integer_below(generators[PROPOSE], unread.size)
-            p, direction, square = unread[q], np.zeros(theta.size), 0.0
-            for j in range(p + 1):
-                square += factor[p, j] ** 2
-            if data.steps.is_normal[q]:
+            p, s, direction = unread[q], steps.sliced_as[q], np.zeros(theta.size)
+            if s < 0:
                 direction[shared[p]] = 1.0
-                theta, _ = move(theta, direction, np.sqrt(square), data, generators)
+                theta, _ = move(theta, direction, steps.unit_of_unread[q], data, generators)
             else:
-                direction[shared[p]] = WIDTH * np.sqrt(square)
+                direction[shared[p]] = slices.wider[s] * steps.axes[s]
                 here = PriorPoint(theta, log_prior(data.links.rows, theta, data.others, data.fixed))
-                there, _ = along(generators[PROPOSE], here, direction, data)
+                there, length = along(generators[PROPOSE], here, direction, data)
+                slices.lengths[s] = max(slices.lengths[s], length)
                 theta = there.theta
         return theta
 

@@ -14,7 +14,6 @@ from pymc_austerity.cholesky import is_positive_definite
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.groups.group_expansion import GroupExpansion
 from pymc_austerity.groups.group_search import GroupSearch
-from pymc_austerity.groups.slice_step import WIDTH
 from pymc_austerity.proxy import towards_target
 
 #: Acceptance rate of proposals about the centre.
@@ -42,6 +41,8 @@ _STRAIGHT, _BENT = 0.05, 0.9
 _FAR, _FALLS = 4.0, 0.7
 #: Slice steps of a move: where tails are heavy one more than there are parameters, and no more than these.
 _MOST_SLICES, _FEW_SLICES = 6, 3
+#: Widths of slices, in standard deviations.
+_WIDTH = 2.5
 #: Of many parameters that no row reads, those have slices of their own that the prior, given the effects, holds to less
 #: than this share of their standard deviation; draws of the effects that say so, and a step of standard deviations.
 _HELD, _DRAWS, _STEP = 0.4, 4, 0.1
@@ -168,7 +169,8 @@ class SharedSteps(NamedTuple):
     read_as: np.ndarray  # int64 (n,): their numbers among what the rows read, or −1
     coupled: np.ndarray  # bool (n,): whether the prior connects them with anything
     unread: np.ndarray  # int64 (U,): what no row reads
-    is_normal: np.ndarray  # bool (U,): whether each of them is normal given the rest
+    unit_of_unread: np.ndarray  # (U,): about a standard deviation of each
+    sliced_as: np.ndarray  # int64 (U,): their numbers among what is moved by slices, −1 where normal given the rest
 
 
 def find_shared_steps(search: GroupSearch, e: GroupExpansion, mean: np.ndarray, factor: np.ndarray) -> SharedSteps:
@@ -192,15 +194,16 @@ def find_shared_steps(search: GroupSearch, e: GroupExpansion, mean: np.ndarray, 
         _BENT if bent else _STRAIGHT,
         sliced,
         _moved_alone(search, e, mean, factor, sliced),
-        WIDTH * unit[sliced],
-        WIDTH * oblique,
+        _WIDTH * unit[sliced],
+        _WIDTH * oblique,
         min(sliced.size + 1, _MOST_SLICES) if bent else min(sliced.size, _FEW_SLICES),
         normal,
         unit[normal],
         np.array([numbers.get(place, -1) for place in e.shared[normal]], dtype=np.int64),
         np.array([columns[p][others[others != e.shared[p]]].any() for p in normal], dtype=np.bool_),
         unread,
-        np.isin(unread, normal),
+        unit[unread],
+        np.where(np.isin(unread, normal), -1, np.searchsorted(sliced, unread)),
     )
 
 

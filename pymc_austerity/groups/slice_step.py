@@ -10,8 +10,6 @@ import numpy as np
 from pymc_austerity.compile.cache import built_once
 from pymc_austerity.compile.lean_njit import njit
 
-#: Width of slices, in standard deviations.
-WIDTH = 2.5
 #: Widths that a slice may be long: beyond that it is cut, at random.
 _LONGEST = 32
 #: Halvings, about, of a slice of any length until nothing is left of it in double precision.

@@ -135,7 +135,7 @@ def test_parameters_no_row_reads_have_their_law_given_effects(effects_alone):
     """And another where the prior of the effects counts twice, which is the planted mistake."""
     decider, n = effects_alone, 20_000
     log_prior, steps = decider.parts.density.log_prior, decider.prepared.steps
-    assert steps.is_normal.tolist() == [True, False]  # by moves, and by slices
+    assert steps.sliced_as.tolist() == [-1, 0]  # by moves, and by slices
     move = build_move_given(build_move_along(log_prior), log_prior)
 
     @njit
