@@ -7,6 +7,7 @@ from functools import partial
 from itertools import pairwise
 
 import numpy as np
+from pymc.util import is_transformed_name
 
 from pymc_austerity.bounds import NoRemainderBoundError
 from pymc_austerity.cholesky import NoFactorError
@@ -24,6 +25,7 @@ from pymc_austerity.groups.group_shifts import find_nested, find_shifts
 from pymc_austerity.groups.group_tails import GroupTails, find_tails
 from pymc_austerity.groups.prepared_groups import PreparedGroups, find_turns, rows_of_groups
 from pymc_austerity.groups.shared_move import find_shared_steps
+from pymc_austerity.likelihood.layout import user_name
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy import Expansion, check_order, remainder_sizes
 from pymc_austerity.rows.weighted import row_table
@@ -34,6 +36,9 @@ _TYPICAL_MOVES = 4
 _WORTH = 0.25
 #: Standard deviation of what the quadratic that steers leaves of all rows, above which means are searched for.
 _MUCH = 0.6
+#: How wide a bounded parameter is, how far out the rows are compared with their expansion, what that may leave of the
+#: log-likelihood there, and parameters of a variable that are looked at.
+_WIDE, _OUT, _LEFT, _MOST_BENT = 0.2, 2.0, 2.0, 12
 #: Groups whose known sums are compared with their rows, and what may differ.
 _CHECKED, _RELATIVE_ERROR = 3, 1e-6
 
@@ -70,7 +75,7 @@ def prepare_groups(search: GroupSearch) -> PreparedGroups:
         return found._replace(bounds=no_bounds(*expansion.cross.shape), costs=nothing, passes=passes + 2)
     _check_order(found, search, moves[0][1])
     _check_groups(found, search, *moves[0])
-    found = _with_bounds(found, search)
+    found = _with_bounds(found, search)._replace(bent=_bent(found, search))
     return found._replace(costs=estimate_costs(search, moves, expansion, found.bounds))
 
 
@@ -92,6 +97,25 @@ def _find_centre(search: GroupSearch) -> tuple[GroupCentre, GroupCentre, bool]:
         with suppress(GroupModeError, NoFactorError):
             return *find_means(search), True
     return centre, steered, left > _MUCH
+
+
+def _bent(found: PreparedGroups, search: GroupSearch) -> tuple[str, ...]:
+    """Return the bounded variables along which the rows leave their expansion, two standard deviations from the mean.
+
+    Such are slopes that are positive by their prior and zero by the data, and small shares.
+    """
+    covariance, z, names = found.factor @ found.factor.T, np.zeros(found.expansion.own.shape), []
+    sd, groups, centre = np.sqrt(np.diag(covariance)), search.model.groups, found.expansion.centre
+    mean = search.surrogate.theta(found.mean, z, found.steering)
+    for block in filter(lambda b: is_transformed_name(b.name), search.model.likelihood.blocks):
+        within = np.isin(groups.shared, np.intersect1d(groups.read, np.arange(block.start, block.stop)))
+        for k in np.flatnonzero(within & (sd > _WIDE))[:_MOST_BENT]:
+            sides = [found.mean + sign * _OUT * covariance[:, k] / sd[k] for sign in (-1, 1)]
+            left = [search.left_of_rows(search.surrogate.theta(phi, z, found.steering), mean, centre) for phi in sides]
+            if not np.abs(left).max() < _LEFT:
+                names.append(user_name(block.name))
+                break
+    return tuple(names)
 
 
 def _find_tails(search: GroupSearch, e: GroupExpansion, mean: np.ndarray) -> GroupTails:

@@ -14,7 +14,7 @@ from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.groups.group_conditional import Conditional, OnSurrogate, compile_condition, compile_surrogate
 from pymc_austerity.groups.group_expansion import GroupExpansion, with_known_scale
 from pymc_austerity.groups.group_model import GroupModel
-from pymc_austerity.groups.group_pass import Membership, membership
+from pymc_austerity.groups.group_pass import Membership, chunks, membership
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import ModelData
 from pymc_austerity.rows import Rows
@@ -100,6 +100,11 @@ class GroupSearch:
         at = self.data.others0, centre, *self.data.fixed, *arrays
         new, old = uninterrupted(self.model.seen.both_sides, theta_new, theta, *at)
         return new, old
+
+    def left_of_rows(self, theta_new: np.ndarray, theta: np.ndarray, centre: np.ndarray) -> float:
+        """Return what an expansion around the centre leaves of the sum over all rows, at θ′ less that at θ."""
+        both = (self.remainders(theta_new, theta, centre, batch) for batch in chunks(self.rows))
+        return float(sum((new - old).sum() for new, old in both))
 
     def log_prior(self, theta: np.ndarray) -> float:
         """Return the log prior of everything."""

@@ -28,10 +28,10 @@ _SMALL, _NEARLY = 1e-3, 0.05
 def find_shifts(search: GroupSearch, centre: np.ndarray) -> np.ndarray:
     """Return directions along which no row changes, shape (S, D).
 
-    Those of one parameter of the groups of a factor are such that the prior along them is standard normal at the centre
-    where it is normal: against every coefficient whose column is constant within the groups, and against the effects of
-    factors before it; and against nothing where rows read several groups, as in ``rating[i] - rating[j]``.  Where the
-    prior of effects stays when a shared parameter goes along that no row reads (the mean of effects), it does.
+    Effects are shifted against every coefficient whose column is constant within the groups, and against the effects of
+    factors before theirs; and against nothing where rows read several groups, as in ``rating[i] - rating[j]``.  Where
+    the prior of effects stays when a shared parameter goes along that no row reads (the mean of effects), it does.
+    Along the shifts of a factor the prior is standard normal at the centre, where it is normal.
 
     `centre`, shape (D,): a point with finite density.
     """
@@ -39,9 +39,10 @@ def find_shifts(search: GroupSearch, centre: np.ndarray) -> np.ndarray:
     thetas = [centre + _SPREAD * rng.standard_normal(centre.size) for _ in range(_POINTS)]
     along, directions = search.model.group_pass.directions()
     with_means = [_with_mean(d, f, search, thetas) for d, (f, _) in zip(directions, along)]
-    found, whitened = [np.zeros(centre.size)], [np.empty((0, centre.size))]
+    found: list[np.ndarray] = [np.zeros(centre.size)]
+    of_factor: dict[int, list[np.ndarray]] = {}
     for c, columns in enumerate(_columns(search, thetas[0])):
-        of_parameter, f = [], along[c][0]
+        f = along[c][0]
         ups = [with_means[c]] if search.model.groups.factors.count(f) > 1 else []
         for q, column in columns.items():
             up = np.zeros(centre.size)
@@ -53,9 +54,8 @@ def find_shifts(search: GroupSearch, centre: np.ndarray) -> np.ndarray:
                 continue
             if _rows_stay(search, thetas, length * up):
                 found.append(up / np.linalg.norm(up))
-                of_parameter.append(length * up)
-        if of_parameter:
-            whitened.append(_whitened(np.array(of_parameter), search, centre))
+                of_factor.setdefault(f, []).append(length * up)
+    whitened = [_whitened(np.array(ups), search, centre) for ups in of_factor.values()]
     return np.concatenate([*whitened, _of_scales(search, centre, thetas)])
 
 
@@ -178,15 +178,11 @@ def _rows_stay(search: GroupSearch, thetas: list[np.ndarray], direction: np.ndar
 
 def _whitened(directions: np.ndarray, search: GroupSearch, theta: np.ndarray) -> np.ndarray:
     """Return directions of the same space along which the prior is standard normal, as far as it is normal."""
-    n = len(directions)
-    curvature = np.empty((n, n))
-    for i, one in enumerate(directions):
-        for j, other in enumerate(directions[: i + 1]):
-            corners = [(1, -1, 1), (-1, 1, 1), (1, 1, -1), (-1, -1, -1)]
-            total = sum(sign * search.log_prior(theta + a * one + b * other) for a, b, sign in corners)
-            curvature[i, j] = curvature[j, i] = total / 4
+    at = search.data.others0, *search.data.fixed
+    slopes = [search.model.whole_slope(theta + sign * d, *at)[0] for d in directions for sign in (-1, 1)]
+    curvature = (np.array(slopes[::2]) - slopes[1::2]) @ directions.T / 2
     try:
-        return np.linalg.solve(np.linalg.cholesky(curvature), directions)
+        return np.linalg.solve(np.linalg.cholesky((curvature + curvature.T) / 2), directions)
     except np.linalg.LinAlgError:  # a prior that is not normal
         return directions
 

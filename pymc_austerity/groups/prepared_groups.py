@@ -64,6 +64,8 @@ class PreparedGroups(NamedTuple):
     passes: float  # passes over all rows, a derivative of each counted as one
     #: Whether the quadratic that steers leaves so much of all rows that the law of φ has to be learnt while tuning.
     rough: bool = False
+    #: Names of bounded variables of which the rows are far from their expansion where the posterior lies.
+    bent: tuple[str, ...] = ()
 
     @property
     def nothing_left(self) -> bool:

@@ -124,7 +124,13 @@ def warn_of_tails(decider: GroupDecider, name: str) -> None:
     bent = int((decider.prepared.tails.number >= 0).sum())
     groups = decider.model.groups
     n_groups = len(groups.own)
-    if bent > _MOST_BENT * n_groups:
+    if decider.prepared.bent:
+        _log.warning(
+            f"The rows are far from quadratic in {', '.join(decider.prepared.bent)}, close to a bound of its values: "
+            f"{name} will read most of the rows, and have few effective draws of it. Sample with pm.NUTS, or give it a "
+            "prior without a bound where values beyond are possible."
+        )
+    elif bent > _MOST_BENT * n_groups:
         _log.warning(
             f"{bent:,} of the {n_groups:,} groups of {', '.join(groups.names)} are far from normal given what "
             f"they share, as the logarithm of a rate without events is, and what they share may have few effective "

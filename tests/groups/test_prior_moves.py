@@ -218,3 +218,39 @@ def test_local_scales_have_no_slices_of_their_own():
     names = [b.name for b in search.model.likelihood.blocks for _ in range(b.start, b.stop)]
     assert {names[found.expansion.shared[steps.sliced[k]]] for k in steps.chosen} >= {"tau_log__", "s_log__"}
     assert len(steps.chosen) < 7 < len(steps.sliced)
+
+
+def test_levels_of_ratings_that_walk_are_shifted_all_at_once():
+    """A constant may be added to all ratings of a season; given the other seasons' it hardly moves."""
+    rng, seasons = np.random.default_rng(2), 5
+    home, season = rng.integers(0, 6, N), rng.integers(0, seasons, N)
+    away = (home + rng.integers(1, 6, N)) % 6
+    with pm.Model() as model:
+        walk = pm.GaussianRandomWalk(
+            "walk", sigma=pm.HalfNormal("s", 0.5), init_dist=pm.Normal.dist(), shape=(6, seasons)
+        )
+        pm.Bernoulli("y", logit_p=walk[home, season] - walk[away, season], observed=Y)
+    search, theta = search_of(model), np.zeros(31)
+    shifts = find_shifts(search, theta)
+    assert len(shifts) == seasons
+    for mix in rng.normal(size=(5, seasons)):
+        sides = search.log_prior(theta + mix @ shifts) + search.log_prior(theta - mix @ shifts)
+        assert 2 * search.log_prior(theta) - sides == pytest.approx(mix @ mix)
+        assert search.total(theta + mix @ shifts) == pytest.approx(search.total(theta))
+    one = theta + np.eye(31)[-seasons]
+    assert abs(search.total(one) - search.total(theta)) > 1e-3  # a rating alone changes rows
+
+
+def test_positive_slopes_that_may_be_zero_are_named():
+    """The data say of one that it is a standard error above zero, about, and of another that it is 1.5."""
+    rng, n = np.random.default_rng(4), 4_000
+    x, group = rng.normal(size=(n, 2)), np.arange(n) % 20
+    p = 1 / (1 + np.exp(-1.5 * x[:, 1]))
+    y = (rng.random(n) < p).astype(int)
+    error = y - p
+    x[:, 0] += (np.sqrt(np.sum(p * (1 - p))) - x[:, 0] @ error) / (error @ error) * error
+    with pm.Model():
+        slope, steep = pm.HalfNormal("slope", 1), pm.HalfNormal("steep", 1)
+        u = pm.Normal("u", 0, pm.HalfNormal("s", 1), shape=20)
+        pm.Bernoulli("y", logit_p=slope * x[:, 0] + steep * x[:, 1] + u[group], observed=y)
+        assert pma.PenaltyMH(progressbar=False).decider.prepared.bent == ("slope",)
