@@ -111,8 +111,8 @@ def _inverse_of(matrix: Variable) -> tuple[Variable, Variable]:
         inverse = pt.linalg.inv(matrix)
         return inverse, pt.linalg.slogdet(inverse)[1]
     unit = pt.eye(matrix.shape[0])
-    finite = pt.isfinite(matrix).all()
+    finite = pt.lt(pt.abs(matrix), np.inf).all()  # PyTensor of PyMC 5 has no ``isfinite``
     matrix = pt.switch(finite, matrix, unit)
     log_det = pt.linalg.slogdet(matrix)[1]
-    regular = finite & pt.isfinite(log_det)
+    regular = finite & pt.lt(pt.abs(log_det), np.inf)
     return pt.linalg.inv(pt.switch(regular, matrix, unit)), pt.switch(regular, -log_det, -np.inf)

@@ -2,10 +2,14 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
+from operator import attrgetter
 from pathlib import Path
 
+import pymc as pm
+import pytensor.tensor as pt
 import pytest
 
 import pymc_austerity
@@ -145,3 +149,27 @@ def test_a_step_draws_the_same_without_any_of_them():
     with_them, without = (run.stdout.split() for run in runs)
     assert len(set(with_them)) > 5
     assert with_them == without
+
+
+def missing(source):
+    """Return the names of PyTensor's tensors and of PyMC in a module that these do not have."""
+    chains = [ast.unparse(node) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)]
+    found = {chain for chain in chains if re.fullmatch(r"p[tm](\.\w+)+", chain)}
+    return {chain for chain in found if not is_there(*chain.split(".", 1))}
+
+
+def is_there(module, names):
+    try:
+        attrgetter(names)({"pt": pt, "pm": pm}[module])
+    except AttributeError:
+        return False
+    return True
+
+
+@pytest.mark.versions
+def test_public_names_are_in_every_version():
+    """``pt.isfinite`` is not in the PyTensor of PyMC 5."""
+    assert missing("pt.exp(pt.linalg.inv(x)) + pt.no_such_name(pm.math.no_such_name)") == {
+        "pt.no_such_name", "pm.math.no_such_name"
+    }  # fmt: skip
+    assert [missing(path.read_text()) for path in PACKAGE.rglob("*.py") if missing(path.read_text())] == []
