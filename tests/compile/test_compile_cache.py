@@ -159,7 +159,7 @@ PAIRS = {
     "numba's type": lambda k: captured([numba.float32, numba.float64][k - 1], "lambda: value(0.1)"),
     "option fastmath": lambda k: optional([{}, {"fastmath": True}][k - 1]),
     "option fastmath's parts": lambda k: optional({"fastmath": {["nsz", "nnan"][k - 1]}}),
-    "option error_model": lambda k: optional([{}, {"error_model": "numpy"}][k - 1]),
+    "option error_model": lambda k: optional([{}, {"error_model": "python"}][k - 1]),
 }
 
 
