@@ -38,7 +38,7 @@ _WORTH = 0.25
 _MUCH = 0.6
 #: How wide a bounded parameter is, how far out the rows are compared with their expansion, what that may leave of the
 #: log-likelihood there, and parameters of a variable that are looked at.
-_WIDE, _OUT, _LEFT, _MOST_BENT = 0.2, 2.0, 2.0, 12
+_WIDE, _OUT, _LEFT, _LOOKED_AT = 0.2, 2.0, 2.0, 12
 #: Groups whose known sums are compared with their rows, and what may differ.
 _CHECKED, _RELATIVE_ERROR = 3, 1e-6
 
@@ -75,7 +75,7 @@ def prepare_groups(search: GroupSearch) -> PreparedGroups:
         return found._replace(bounds=no_bounds(*expansion.cross.shape), costs=nothing, passes=passes + 2)
     _check_order(found, search, moves[0][1])
     _check_groups(found, search, *moves[0])
-    found = _with_bounds(found, search)._replace(bent=_bent(found, search))
+    found = _with_bounds(found, search)._replace(near_bounds=_near_bounds(found, search))
     return found._replace(costs=estimate_costs(search, moves, expansion, found.bounds))
 
 
@@ -99,7 +99,7 @@ def _find_centre(search: GroupSearch) -> tuple[GroupCentre, GroupCentre, bool]:
     return centre, steered, left > _MUCH
 
 
-def _bent(found: PreparedGroups, search: GroupSearch) -> tuple[str, ...]:
+def _near_bounds(found: PreparedGroups, search: GroupSearch) -> tuple[str, ...]:
     """Return the bounded variables along which the rows leave their expansion, two standard deviations from the mean.
 
     Such are slopes that are positive by their prior and zero by the data, and small shares.
@@ -109,7 +109,7 @@ def _bent(found: PreparedGroups, search: GroupSearch) -> tuple[str, ...]:
     mean = search.surrogate.theta(found.mean, z, found.steering)
     for block in filter(lambda b: is_transformed_name(b.name), search.model.likelihood.blocks):
         within = np.isin(groups.shared, np.intersect1d(groups.read, np.arange(block.start, block.stop)))
-        for k in np.flatnonzero(within & (sd > _WIDE))[:_MOST_BENT]:
+        for k in np.flatnonzero(within & (sd > _WIDE))[:_LOOKED_AT]:
             sides = [found.mean + sign * _OUT * covariance[:, k] / sd[k] for sign in (-1, 1)]
             left = [search.left_of_rows(search.surrogate.theta(phi, z, found.steering), mean, centre) for phi in sides]
             if not np.abs(left).max() < _LEFT:

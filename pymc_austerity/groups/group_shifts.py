@@ -67,23 +67,19 @@ def _of_scales(search: GroupSearch, centre: np.ndarray, thetas: list[np.ndarray]
     """
     data, groups, terms = search.data, search.model.groups, search.model.prior.terms
     unread = np.setdiff1d(groups.shared, groups.read)
-    directions = [
-        np.isin(np.arange(centre.size), np.arange(block.start, block.stop)).astype(np.float64)
-        for block in search.model.likelihood.blocks
-        if np.isin(np.arange(block.start, block.stop), unread).all()
-    ]
+    places = [np.arange(block.start, block.stop) for block in search.model.likelihood.blocks]
+    directions = np.array([np.isin(np.arange(centre.size), p) for p in places if np.isin(p, unread).all()], np.float64)
+    if len(directions) < 2:
+        return np.empty((0, centre.size))
     rng, at = np.random.default_rng(1995), (data.others0, *data.fixed)
     points = [t + _SPREAD * rng.standard_normal(t.size) for t in thetas for _ in directions]
-    slopes = [
-        np.concatenate([terms(t + _SMALL * d, *at)[0] - terms(t - _SMALL * d, *at)[0] for t in points])
-        for d in directions
-    ]
-    lengths = [np.linalg.norm(of) for of in slopes]
-    matter = [k for k, length in enumerate(lengths) if 0 < length < np.inf]
-    if len(matter) < 2:
-        return np.empty((0, centre.size))
-    _, left, mixed = np.linalg.svd(np.array([slopes[k] / lengths[k] for k in matter]).T)
-    ups = [row / [lengths[k] for k in matter] @ [directions[k] for k in matter] for row in mixed[left <= _NEARLY]]
+    changes = [[terms(t + _SMALL * d, *at)[0] - terms(t - _SMALL * d, *at)[0] for t in points] for d in directions]
+    slopes = np.reshape(changes, (len(directions), -1))
+    lengths = np.linalg.norm(slopes, axis=1)[:, None]
+    matter = ((lengths > 0) & (lengths < np.inf))[:, 0]
+    directions, slopes = directions[matter] / lengths[matter], slopes[matter] / lengths[matter]
+    _, left, mixed = np.linalg.svd(slopes.T)
+    ups = mixed[: left.size][left <= _NEARLY] @ directions
     return np.array([up * length for up in ups if (length := _length(up, search, centre))]).reshape(-1, centre.size)
 
 

@@ -103,8 +103,7 @@ def build_move_given(move: MoveAlong, log_prior: LinkedLogPrior) -> MoveGiven:
 
     @njit
     def given(theta, data, state, generators):  # type: ignore[no-untyped-def]
-        shared, steps, slices = data.expansion.shared, data.steps, state.shared
-        unread = steps.unread
+        shared, steps, slices, unread = data.expansion.shared, data.steps, state.shared, data.steps.unread
         most = max(_LEAST_GIVEN, min(_MOST_GIVEN, _MOST_TERMS // theta.size))
         for i in range(min(unread.size, most)):
             q = i if unread.size <= most else integer_below(generators[PROPOSE], unread.size)

@@ -220,10 +220,11 @@ def _moved_alone(
     curvature = np.zeros(sliced.size)
     for _ in range(_DRAWS):
         theta = search.surrogate.theta(mean, rng.standard_normal(e.own.shape), e)
+        here = search.log_prior(theta)
         for s, p in enumerate(sliced):
             step = np.where(np.arange(theta.size) == e.shared[p], _STEP * sd[p], 0.0)
             sides = search.log_prior(theta + step) + search.log_prior(theta - step)
-            curvature[s] += (2 * search.log_prior(theta) - sides) / _STEP**2 / _DRAWS
+            curvature[s] += (2 * here - sides) / _STEP**2 / _DRAWS
     held = np.isin(e.shared[sliced], search.model.groups.read) | ~(curvature < _HELD**-2)
     return np.flatnonzero(held) if held.any() else np.arange(sliced.size)
 

@@ -119,14 +119,14 @@ def say_one_decision(name: str, error: UnsupportedModelError) -> None:
     _log.info(f"{name} makes one decision over all parameters, as groups cannot be moved by themselves: {error}")
 
 
-def warn_of_tails(decider: GroupDecider, name: str) -> None:
-    """Warn where most groups are far from normal given what they share; `name` is that of the step."""
+def warn_of_few_draws(decider: GroupDecider, name: str) -> None:
+    """Warn where chains will, or may, have few effective draws; `name` is that of the step."""
     bent = int((decider.prepared.tails.number >= 0).sum())
     groups = decider.model.groups
     n_groups = len(groups.own)
-    if decider.prepared.bent:
+    if near := decider.prepared.near_bounds:
         _log.warning(
-            f"The rows are far from quadratic in {', '.join(decider.prepared.bent)}, close to a bound of its values: "
+            f"The rows are far from quadratic in {', '.join(near)}, close to a bound of its values: "
             f"{name} will read most of the rows, and have few effective draws of it. Sample with pm.NUTS, or give it a "
             "prior without a bound where values beyond are possible."
         )

@@ -253,4 +253,4 @@ def test_positive_slopes_that_may_be_zero_are_named():
         slope, steep = pm.HalfNormal("slope", 1), pm.HalfNormal("steep", 1)
         u = pm.Normal("u", 0, pm.HalfNormal("s", 1), shape=20)
         pm.Bernoulli("y", logit_p=slope * x[:, 0] + steep * x[:, 1] + u[group], observed=y)
-        assert pma.PenaltyMH(progressbar=False).decider.prepared.bent == ("slope",)
+        assert pma.PenaltyMH(progressbar=False).decider.prepared.near_bounds == ("slope",)

@@ -58,7 +58,7 @@ def test_a_step_that_is_kept_would_be_seen():
 
 _nothing = numba.njit(lambda: None)
 _nothing.compile(())
-COMPILED, MACHINE_CODE = type(_nothing), type(_nothing.overloads[()].library)
+COMPILED, LIBRARY = type(_nothing), type(_nothing.overloads[()].library)
 
 
 @pytest.mark.slow
@@ -128,6 +128,6 @@ def test_a_graph_that_pytensor_has_prepared_would_be_seen(monkeypatch):
 
 
 def test_the_machine_code_of_a_graph_is_freed_with_it(nothing_on_disk, monkeypatch):
-    assert left_of_a_graph(3.25, MACHINE_CODE) <= 2
+    assert left_of_a_graph(3.25, LIBRARY) <= 2
     monkeypatch.setattr(graph_compiler, "_release_with", lambda *graph: None)
-    assert left_of_a_graph(3.75, MACHINE_CODE) > 5
+    assert left_of_a_graph(3.75, LIBRARY) > 5

@@ -59,9 +59,9 @@ def test_groups_that_move_badly_are_warned_of(caplog, bent, shared, rough, first
     """Most of them far from normal, many parameters shared of which few rows tell, or many scales of columns."""
     tails = SimpleNamespace(number=np.where(np.arange(first[-1]) < bent, 0, -1))
     groups = SimpleNamespace(own=np.zeros((first[-1], 2)), names=("u",), shared=np.arange(shared), first=first)
-    prepared = SimpleNamespace(tails=tails, rough=rough, bent=close)
+    prepared = SimpleNamespace(tails=tails, rough=rough, near_bounds=close)
     decider = SimpleNamespace(prepared=prepared, model=SimpleNamespace(groups=groups))
-    groups_of_step.warn_of_tails(decider, "PenaltyMH")
+    groups_of_step.warn_of_few_draws(decider, "PenaltyMH")
     assert len(caplog.messages) == (said is not None)
     assert all(re.search(said, text) for text in caplog.messages)
 
