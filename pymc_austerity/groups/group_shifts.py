@@ -78,7 +78,7 @@ def _of_scales(search: GroupSearch, centre: np.ndarray, thetas: list[np.ndarray]
     lengths = np.linalg.norm(slopes, axis=1)[:, None]
     matter = ((lengths > 0) & (lengths < np.inf))[:, 0]
     directions, slopes = directions[matter] / lengths[matter], slopes[matter] / lengths[matter]
-    _, left, mixed = np.linalg.svd(slopes.T)
+    _, left, mixed = np.linalg.svd(slopes.T, full_matrices=False)
     ups = mixed[: left.size][left <= _NEARLY] @ directions
     return np.array([up * length for up in ups if (length := _length(up, search, centre))]).reshape(-1, centre.size)
 

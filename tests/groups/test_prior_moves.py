@@ -1,5 +1,6 @@
 """Moves that the prior decides: of what no row reads given the effects, and shifts of coefficients against effects."""
 
+import tracemalloc
 from typing import NamedTuple
 
 import numpy as np
@@ -208,6 +209,22 @@ def test_a_scale_is_shifted_against_local_ones(model, n):
         assert search.log_prior(theta + shift) + search.log_prior(theta - shift) - 2 * here == pytest.approx(
             -1, abs=0.2
         )
+
+
+def test_shifts_of_many_effects_need_little_memory():
+    """In proportion to the effects: their square would not fit for 25,000 of them."""
+    rng = np.random.default_rng(8)
+    with pm.Model() as model:
+        effects = [pm.Normal(u, 0, pm.HalfNormal(f"sd_{u}", 1), shape=1_000)[rng.integers(0, 1_000, N)] for u in "uv"]
+        pm.Normal("y", effects[0] + effects[1], 1, observed=Y)
+    search = search_of(model)
+    tracemalloc.start()
+    try:
+        find_shifts(search, np.zeros(2_002))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 50e6
 
 
 def test_local_scales_have_no_slices_of_their_own():
