@@ -209,7 +209,7 @@ def described(decider: GroupDecider) -> str:
         return f"Groups read {few}: {found.without_bounds}."
     if found.nothing_left:
         return "Sums over the rows of each group determine the likelihood: no row is read, and draws are exact."
-    rows = f"A move of all groups reads about {found.costs.refreshed:,.0f} of {len(found.rows):,} rows"
+    rows = f"A move of all groups takes about {found.costs.refreshed:,.0f} evaluations of {len(found.rows):,} rows"
     if decider.parts.drawn.reads is Reads.BY_BOUNDS:
         return f"{rows} and is exact, as is that of the shared parameters."
     return f"{rows} and is exact; the shared parameters are moved by decisions on a batch of rows."

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
@@ -19,34 +18,13 @@ from pymc_austerity.groups.crossed_means import NO_TANGENT
 from pymc_austerity.groups.factor import IndexArrays
 from pymc_austerity.groups.group_expansion import NO_SCALE, GroupExpansion
 from pymc_austerity.groups.grouping import Groups
+from pymc_austerity.groups.membership import Membership, placed_both_ways
+from pymc_austerity.groups.row_multiples import Multiples, no_multiples
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.rows import Rows
 
 #: Rows a call.
 _CHUNK = 8192
-
-
-class Cells(NamedTuple):
-    """Pairs of groups of two factors, or by two indices of one, that have rows in common."""
-
-    pairs: np.ndarray  # int64 (C, 2): a group of the finer factor and one of the other
-    of_rows: np.ndarray  # int64 (N,): the cell of each row
-
-
-class Membership(NamedTuple):
-    """The groups of all rows."""
-
-    of_rows: np.ndarray  # int64 (F, N): by each index; by the first in ascending order
-    cells: dict[tuple[int, int], Cells]  # for each two indices
-
-
-def membership(of_rows: np.ndarray) -> Membership:
-    """Return the groups of all rows, and which groups have rows in common."""
-    cells, n = {}, int(of_rows.max(initial=0)) + 1
-    for f, h in combinations(range(len(of_rows)), 2):
-        keys, of_cells = np.unique(of_rows[f] * n + of_rows[h], return_inverse=True)
-        cells[f, h] = Cells(np.column_stack(np.divmod(keys, n)), of_cells.reshape(-1))
-    return Membership(of_rows, cells)
 
 
 class GroupPass:
@@ -117,31 +95,52 @@ class GroupPass:
         found[1 + self._apart.index(i)] = direction
         return found.ravel()
 
+    def moves(self) -> tuple[list[tuple[int, int]], list[np.ndarray]]:
+        """Return the index and the parameter of what is the groups' own, and all directions to differentiate along.
+
+        Those along what the rows read of φ come last.
+        """
+        groups, (along, directions) = self._groups, self.directions()
+        by_index = [(i, k) for i, f in enumerate(groups.factors) for k in range(groups.size[groups.first[f]])]
+        own = (self._at_index(directions[along.index((groups.factors[i], k))], i) for i, k in by_index)
+        return by_index, [*own, *map(self.at_all_indices, directions[len(along) :])]
+
+    def _along(self, directions: list[np.ndarray], *at: np.ndarray) -> tuple[list[np.ndarray], dict[Any, np.ndarray]]:
+        """Return ∂ℓ_i along each of some directions, and ∂²ℓ_i along each two of them."""
+        slopes, curvatures = [], {}
+        for i, direction in enumerate(directions):
+            for j, and_along in enumerate(directions[: i + 1]):
+                slope, curvatures[frozenset((i, j))] = self.derivatives(direction, and_along, *at)
+            slopes.append(slope)
+        return slopes, curvatures
+
     def __call__(
-        self, theta: np.ndarray, others: np.ndarray, fixed: Sequence[np.ndarray], rows: Rows, member: Membership
+        self,
+        theta: np.ndarray,
+        others: np.ndarray,
+        fixed: Sequence[np.ndarray],
+        rows: Rows,
+        member: Membership,
+        multiples: Multiples | None = None,
     ) -> GroupExpansion:
         """Expand around θ."""
-        groups = self._groups
-        (n_groups, size), n_read = groups.own.shape, groups.read.size
-        along, directions = self.directions()
-        by_index = [(i, k) for i, f in enumerate(groups.factors) for k in range(groups.size[groups.first[f]])]
-        moves = [
-            *(self._at_index(directions[along.index((groups.factors[i], k))], i) for i, k in by_index),
-            *map(self.at_all_indices, directions[len(along) :]),
-        ]
-        along = by_index
-        n_own = len(along)
+        groups, (along, moves) = self._groups, self.moves()
+        (n_groups, size), n_read, n_own = groups.own.shape, groups.read.size, len(along)
+        multiples = multiples or no_multiples(moves)
         gradient, shared_gradient = np.zeros((n_groups, size)), np.zeros(n_read)
         hessian, shared_hessian = np.zeros((n_groups, size, size)), np.zeros((n_read, n_read))
         cross = np.zeros((n_groups, size, n_read))
         cells = {pair: np.zeros((len(of.pairs), size, size)) for pair, of in member.cells.items()}
         n_indices = len(member.of_rows)
-        labels = Rows((*member.of_rows, *(of.of_rows for of in member.cells.values())))
+        labels = Rows((*member.of_rows, *(of.of_rows for of in member.cells.values()), *multiples.times.values()))
         for batch, numbers in zip(chunks(rows), chunks(labels), strict=True):
-            cell_of = dict(zip(cells, numbers[n_indices:], strict=True))
-            for i, direction in enumerate(moves):
-                for j, and_along in enumerate(moves[: i + 1]):
-                    first, second = self.derivatives(direction, and_along, theta, others, *fixed, *batch)
+            cell_of = dict(zip(cells, numbers[n_indices:], strict=False))
+            times = dict(zip(multiples.times, numbers[n_indices + len(cells) :], strict=True))
+            slopes, curvatures = self._along(multiples.directions, theta, others, *fixed, *batch)
+            for i, of in enumerate(multiples.of):
+                first = slopes[of] * times.get(i, 1.0)
+                for j, and_of in enumerate(multiples.of[: i + 1]):
+                    second = curvatures[frozenset((of, and_of))] * times.get(i, 1.0) * times.get(j, 1.0)
                     if j >= n_own:
                         shared_hessian[i - n_own, j - n_own] += second.sum()
                         continue
@@ -159,18 +158,16 @@ class GroupPass:
                     f, k = along[i]
                     _add(gradient[:, :, None], numbers[f], k, 0, first)
         hessian = np.where(np.tri(size, dtype=bool).T, hessian, hessian.transpose(0, 2, 1))
-        pairs = {pair: member.cells[pair].pairs for pair in cells}
-        for i, j in cells:
-            same = pairs[i, j][:, 0] == pairs[i, j][:, 1]
-            if same.any():  # a row reads a group by two indices
-                of_both, groups_twice = cells[i, j][same], pairs[i, j][same, 0]
-                hessian[groups_twice] += of_both + of_both.transpose(0, 2, 1)
-                pairs[i, j], cells[i, j] = pairs[i, j][~same], cells[i, j][~same]
+        for pair, values in cells.items():
+            one, other = member.cells[pair].pairs.T
+            if (one == other).any():  # a row reads a group by two indices
+                of_both = values[one == other]
+                hessian[one[one == other]] += of_both + of_both.transpose(0, 2, 1)
         shared_hessian = np.where(np.tri(n_read, dtype=bool), shared_hessian, shared_hessian.T)
         return GroupExpansion(
             theta.copy(), groups.own, groups.size, groups.first, groups.shared, groups.read, gradient, hessian,
             without_negative(-hessian), cross, shared_gradient, shared_hessian,
-            *_both_ways(list(pairs.values()), list(cells.values()), n_groups, size),
+            member.both_ways.start, member.both_ways.other, placed_both_ways(member.both_ways, [*cells.values()], size),
             groups.left, NO_TANGENT, NO_SCALE, groups.ties, groups.zero_sums, groups.together,
         )  # fmt: skip
 
@@ -192,23 +189,6 @@ def _add(to: np.ndarray, numbers: np.ndarray, j: int, k: int, terms: np.ndarray)
     """Add what rows have to the entries (j, k) of their groups, which lie close together."""
     low, high = numbers.min(), numbers.max() + 1
     to[low:high, j, k] += np.bincount(numbers - low, terms, high - low)
-
-
-def _both_ways(
-    pairs: Sequence[np.ndarray], values: Sequence[np.ndarray], n_groups: int, size: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return where the cells of each group begin, the groups they are with, and their second derivatives."""
-    if not pairs:
-        return np.zeros(n_groups + 1, np.int64), np.empty(0, np.uint32), np.empty((0, size, size))
-    one = np.concatenate([*(p[:, 0] for p in pairs), *(p[:, 1] for p in pairs)])
-    other = np.concatenate([*(p[:, 1] for p in pairs), *(p[:, 0] for p in pairs)])
-    order = np.lexsort((other, one))
-    one, other = one[order], other[order]
-    matrices = np.concatenate([*values, *(v.transpose(0, 2, 1) for v in values)])[order]
-    new = np.append(True, (np.diff(one) != 0) | (np.diff(other) != 0))
-    if not new.all():  # two groups of one factor, by two indices one way and the other
-        matrices, one, other = np.add.reduceat(matrices, np.flatnonzero(new)), one[new], other[new]
-    return np.searchsorted(one, np.arange(n_groups + 1)), other.astype(np.uint32), matrices
 
 
 def chunks(rows: Rows) -> Iterator[tuple[np.ndarray, ...]]:

@@ -50,15 +50,18 @@ def prepare_groups(search: GroupSearch) -> PreparedGroups:
     """
     model = search.model
     centre, steered, rough = _find_centre(search)
-    expansion = centre.expansion
+    expansion, n_directions = centre.expansion, len(model.group_pass.directions()[1])
+    passes = steered.passes * (1 + search.multiples.n_pairs) + n_directions
+    if search.multiples.times:
+        expansion = search.expand(expansion.centre, in_full=True)._replace(precision=expansion.precision)
+        steered = centre._replace(expansion=expansion) if steered is centre else steered
+        passes += n_directions * (n_directions + 1) // 2 + 4 * n_directions
     if model.row_scale is not None:
         expansion = with_known_scale(expansion, model.row_scale, search.rows.n_table)
         steered = centre._replace(expansion=expansion)
     steering = _with_tangent(search, steered)
     shifts, nested = find_shifts(search, expansion.centre), find_nested(search, expansion.centre)
-    n_directions = len(model.group_pass.directions()[1])
-    passes = steered.passes * (1 + n_directions * (n_directions + 1) / 2) + n_directions + 4 * len(shifts)
-    passes += 5 * expansion.own.shape[1]
+    passes += 4 * len(shifts) + 5 * expansion.own.shape[1]
     start, places = rows_of_groups(search.member, model.groups)
     learnt = steering, steered.mean, steered.factor
     found = PreparedGroups(

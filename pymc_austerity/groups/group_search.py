@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -14,10 +15,15 @@ from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.groups.group_conditional import Conditional, OnSurrogate, compile_condition, compile_surrogate
 from pymc_austerity.groups.group_expansion import GroupExpansion, with_known_scale
 from pymc_austerity.groups.group_model import GroupModel
-from pymc_austerity.groups.group_pass import Membership, chunks, membership
+from pymc_austerity.groups.group_pass import chunks
+from pymc_austerity.groups.membership import Membership, membership
+from pymc_austerity.groups.row_multiples import Multiples, find_multiples, no_multiples
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import ModelData
 from pymc_austerity.rows import Rows
+
+#: Distance of two points at which slopes of rows are compared, in the coordinates that are sampled.
+_SPREAD = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +71,32 @@ class GroupSearch:
         """Sort the rows by their groups."""
         of_rows = model.groups.of_rows(data.rows.arrays)
         order = np.argsort(of_rows[0], kind="stable")
-        member = membership(of_rows[:, order])
+        member = membership(of_rows[:, order], len(model.groups.own))
         return cls(data, model, data.rows.take(order), order.astype(whole_numbers(len(order))), member)
 
-    def expand(self, theta: np.ndarray) -> GroupExpansion:
-        """Return the expansion of the rows of all groups around θ."""
-        return self.model.group_pass(theta, self.data.others0, self.data.fixed, self.rows, self.member)
+    @cached_property
+    def multiples(self) -> Multiples:
+        """Which derivatives of the rows are multiples of each other; where a few expansions do, none is looked for."""
+        group_pass, rng, theta0 = self.model.group_pass, np.random.default_rng(2026), self.data.theta0
+        moves, at = group_pass.moves()[1], (self.data.others0, *self.data.fixed)
+        if self.model.row_scale is not None:
+            return no_multiples(moves)
+        points = [theta0 + _SPREAD * rng.standard_normal(theta0.size) for _ in range(2)]
+
+        def slopes() -> Iterator[tuple[list[np.ndarray], list[np.ndarray]]]:
+            for batch in chunks(self.rows):
+                here, there = ([group_pass.derivatives(m, m, p, *at, *batch)[0] for m in moves] for p in points)
+                yield here, there
+
+        return find_multiples(moves, slopes, len(self.rows))
+
+    def expand(self, theta: np.ndarray, in_full: bool = False) -> GroupExpansion:
+        """Return the expansion of the rows of all groups around θ.
+
+        `in_full` takes every derivative by itself, as for decisions, which must not rest on what was seen elsewhere.
+        """
+        at = theta, self.data.others0, self.data.fixed, self.rows, self.member
+        return self.model.group_pass(*at) if in_full else self.model.group_pass(*at, self.multiples)
 
     def expand_at_any_scale(self, theta: np.ndarray) -> GroupExpansion:
         """Return the same, so that it holds at every scale of the rows where they are normal."""

@@ -13,11 +13,11 @@ from pymc_austerity.groups.by_group_bounds import RowsByGroupBounds, draws_nothi
 from pymc_austerity.groups.group_bounds import GroupBounds
 from pymc_austerity.groups.group_costs import GroupCosts, rows_by_test
 from pymc_austerity.groups.group_expansion import GroupExpansion
-from pymc_austerity.groups.group_pass import Membership
 from pymc_austerity.groups.group_search import whole_numbers
 from pymc_austerity.groups.group_shifts import Nested
 from pymc_austerity.groups.group_tails import GroupTails
 from pymc_austerity.groups.grouping import Groups
+from pymc_austerity.groups.membership import Membership
 from pymc_austerity.groups.shared_move import SharedSteps
 from pymc_austerity.rows import Rows, RowSource
 from pymc_austerity.rows.weighted import AliasTable, WeightedRows
