@@ -107,7 +107,7 @@ def moves(decider, n, data=None, state=None, theta=None, seed=11, tune=0):
     for i in range(-tune, n):
         carried, refresh, about_centre = decider.move(theta, *read, looks, generators)
         if i < 0:
-            adapt_shared(carried.theta[shared], carried.accepted, about_centre, state.shared)
+            adapt_shared(carried.theta[shared], carried.accepted, about_centre, state.shared, 3.0)
         else:
             yield theta, carried, refresh
         theta = refresh.theta

@@ -65,7 +65,8 @@ class GroupChain(AnyChain):
         if refresh.status != DECIDED:
             return Draw(carried._replace(theta=theta, status=refresh.status, row=refresh.row), shared.log_angle[0])
         if adapts:
-            adapt_shared(carried.theta[decider.model.groups.shared], bool(carried.accepted), about_centre, shared)
+            phi, dearer = carried.theta[decider.model.groups.shared], decider.prepared.steps.dearer
+            adapt_shared(phi, bool(carried.accepted), about_centre, shared, dearer)
             adapt_tied(self.state)
         n_shifts = min(len(decider.prepared.shifts), MOST_SHIFTS)
         more = {

@@ -20,7 +20,8 @@ from pymc_austerity.groups.group_model import GroupLinks
 from pymc_austerity.groups.group_shifts import Nested
 from pymc_austerity.groups.group_tails import GroupTails
 from pymc_austerity.groups.prepared_groups import Turns
-from pymc_austerity.groups.shared_move import SharedState, SharedSteps
+from pymc_austerity.groups.shared_move import SharedState
+from pymc_austerity.groups.shared_steps import SharedSteps
 from pymc_austerity.kernel import build_terms
 from pymc_austerity.likelihood import LinkedDensity, Place
 from pymc_austerity.rows import RowSource

@@ -24,7 +24,7 @@ from pymc_austerity.groups.group_search import GroupSearch
 from pymc_austerity.groups.group_shifts import find_nested, find_shifts
 from pymc_austerity.groups.group_tails import GroupTails, find_tails
 from pymc_austerity.groups.prepared_groups import PreparedGroups, find_turns, rows_of_groups
-from pymc_austerity.groups.shared_move import find_shared_steps
+from pymc_austerity.groups.shared_steps import find_shared_steps
 from pymc_austerity.likelihood.layout import user_name
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy import Expansion, check_order, remainder_sizes

@@ -18,7 +18,7 @@ from pymc_austerity.groups.group_shifts import Nested
 from pymc_austerity.groups.group_tails import GroupTails
 from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.groups.membership import Membership
-from pymc_austerity.groups.shared_move import SharedSteps
+from pymc_austerity.groups.shared_steps import SharedSteps
 from pymc_austerity.rows import Rows, RowSource
 from pymc_austerity.rows.weighted import AliasTable, WeightedRows
 

@@ -87,7 +87,7 @@ def _run(decider, stale=False):
             new[3 + 2 * G :] = again[3 + 2 * G :]
         theta = new
         if i < 0:
-            adapt_shared(carried.theta[decider.model.groups.shared], carried.accepted, about_centre, state.shared)
+            adapt_shared(carried.theta[decider.model.groups.shared], carried.accepted, about_centre, state.shared, 3.0)
         else:
             draws[i] = theta
             outcomes.append((carried, refresh))

@@ -17,7 +17,7 @@ from pymc_austerity.groups.group_mode import find_group_centre
 from pymc_austerity.groups.group_parts import data_by_reference
 from pymc_austerity.groups.group_shifts import find_shifts
 from pymc_austerity.groups.prior_moves import build_move_along, build_move_given, build_shift
-from pymc_austerity.groups.shared_move import find_shared_steps
+from pymc_austerity.groups.shared_steps import find_shared_steps
 from pymc_austerity.kernel import pack_generators
 
 G, H, N = 40, 33, 400

@@ -19,7 +19,7 @@ def tuned(n, ends=True, seed=4):
     """The state after n draws of tuning, from a centre that is off and twice the spread; draws are independent."""
     state = shared_state(MEAN + FACTOR @ np.ones(3), 2 * FACTOR, 2)
     for z in np.random.default_rng(seed).standard_normal((n, 3)):
-        adapt_shared(MEAN + FACTOR @ z, True, True, state)
+        adapt_shared(MEAN + FACTOR @ z, True, True, state, 3.0)
     if ends:
         learn_shared(state)
     return state
@@ -54,7 +54,7 @@ def test_long_slices_make_the_next_ones_twice_as_wide():
     state = shared_state(MEAN, FACTOR, 2)
     for wider in ([2, 1], [2, 1], [4, 1]):
         state.lengths[:] = 17.0 if wider != state.wider.tolist() else 16.0, 16.0
-        adapt_shared(MEAN, True, False, state)
+        adapt_shared(MEAN, True, False, state, 3.0)
         assert (state.wider.tolist(), state.lengths.tolist()) == (wider, [0, 0])
 
 
@@ -86,7 +86,17 @@ def test_the_kind_of_move_that_gets_further_is_made_more_often():
         state = shared_state(MEAN, FACTOR, 2)
         assert share_on_surrogate(0.05, state) == 0.05
         for i in range(200):
-            adapt_shared(MEAN, (i % 2 == 0) == accepted_on_surrogate, i % 2 == 1, state)
+            adapt_shared(MEAN, (i % 2 == 0) == accepted_on_surrogate, i % 2 == 1, state, 3.0)
         assert low - 1e-9 <= share_on_surrogate(0.05, state) <= high
         assert share_on_surrogate(0.9, state) == pytest.approx(0.9 if accepted_on_surrogate else 0.25)
         assert (share_on_surrogate(0.0, state), share_on_surrogate(1.0, state)) == (0.0, 1.0)
+
+
+def test_a_move_that_takes_longer_is_made_less_often():
+    shares = []
+    for dearer in (3.0, 15.0):
+        state = shared_state(MEAN, FACTOR, 2)
+        for i in range(200):
+            adapt_shared(MEAN, True, i % 2 == 1, state, dearer)
+        shares.append(state.kinds[0])
+    assert shares[1] < shares[0] / 10

@@ -158,7 +158,7 @@ def run(decider, carried=None, tied=None, n=DRAWS):
             first, second, about_centre = decider.move(theta, *read, looks, generators)
             theta = second.theta
             if i < 0:
-                adapt_shared(first.theta[decider.model.groups.shared], first.accepted, about_centre, state.shared)
+                adapt_shared(first.theta[decider.model.groups.shared], first.accepted, about_centre, state.shared, 3.0)
                 adapt_tied(state)
             accepted.append((first.accepted, second.n_accepted / second.n_groups))
         draws.append(theta)
