@@ -105,8 +105,8 @@ def build_move_given(move: MoveAlong, log_prior: LinkedLogPrior) -> MoveGiven:
     def given(theta, data, state, generators):  # type: ignore[no-untyped-def]
         shared, steps, slices, unread = data.expansion.shared, data.steps, state.shared, data.steps.unread
         most = max(_LEAST_GIVEN, min(_MOST_GIVEN, _MOST_TERMS // theta.size))
-        for i in range(min(unread.size, most)):
-            q = i if unread.size <= most else integer_below(generators[PROPOSE], unread.size)
+        for i in range(steps.n_sweeps * min(unread.size, most)):
+            q = i % unread.size if unread.size <= most else integer_below(generators[PROPOSE], unread.size)
             p, s, direction = unread[q], steps.sliced_as[q], np.zeros(theta.size)
             if s < 0:
                 direction[shared[p]] = 1.0

@@ -11,8 +11,10 @@ from pymc_austerity.groups.group_expansion import GroupExpansion
 from pymc_austerity.groups.group_search import GroupSearch
 
 #: Draws with a move about the centre that take as long as one with a move on the surrogate, about, and for each slice
-#: where factors are crossed, as points of the surrogate then take more time than all else.
+#: where factors are crossed: points of the surrogate then take more time than all else.
 _DEARER, _DEARER_CROSSED = 3.0, 5.0
+#: Moves of each parameter given the effects, and where factors are crossed.
+_ONCE, _CROSSED = 1, 3
 #: Share of the carried moves that are made on the surrogate: where no tail is heavier than a normal one, and else.
 _STRAIGHT, _BENT = 0.05, 0.9
 #: Standard deviations out at which tails are looked at, and the share of a normal law's fall by which they must fall.
@@ -45,6 +47,7 @@ class SharedSteps(NamedTuple):
     read_as: np.ndarray  # int64 (n,): their numbers among what the rows read, or −1
     coupled: np.ndarray  # bool (n,): whether the prior connects them with anything
     unread: np.ndarray  # int64 (U,): what no row reads
+    n_sweeps: int  # moves of each of these a draw, given the effects
     unit_of_unread: np.ndarray  # (U,): about a standard deviation of each
     sliced_as: np.ndarray  # int64 (U,): their numbers among what is moved by slices, −1 where normal given the rest
 
@@ -80,6 +83,7 @@ def find_shared_steps(search: GroupSearch, e: GroupExpansion, mean: np.ndarray, 
         np.array([numbers.get(place, -1) for place in e.shared[normal]], dtype=np.int64),
         np.array([columns[p][others[others != e.shared[p]]].any() for p in normal], dtype=np.bool_),
         unread,
+        _CROSSED if e.cell_with.size else _ONCE,
         unit[unread],
         np.where(np.isin(unread, normal), -1, np.searchsorted(sliced, unread)),
     )
