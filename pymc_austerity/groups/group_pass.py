@@ -33,7 +33,7 @@ class GroupPass:
     A direction moves one parameter of every group of a factor at once, or one shared parameter: a row reads one group,
     so its derivative along that direction is the one by its own group.  Where rows read several groups of a factor, the
     direction moves what they read by one index.  (K + R)(K + R + 1)/2 forward-mode derivatives a row, where K counts
-    the parameters of one group for each index.
+    the parameters of one group for each index; fewer where some are multiples of others.
     """
 
     def __init__(self, likelihood: RowLikelihood, groups: Groups, options: dict[str, Any]):

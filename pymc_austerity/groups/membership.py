@@ -45,6 +45,7 @@ def membership(of_rows: np.ndarray, n_groups: int) -> Membership:
 
 
 def _both_ways(cells: Sequence[Cells], n_groups: int) -> BothWays:
+    """Put the cells of all pairs of indices in the order of their groups."""
     pairs = np.concatenate([np.empty((0, 2), np.int64), *(of.pairs for of in cells)])
     numbers = np.flatnonzero(pairs[:, 0] != pairs[:, 1])
     one, other = np.concatenate([pairs[numbers], pairs[numbers, ::-1]]).T

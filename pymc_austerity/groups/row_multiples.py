@@ -28,16 +28,18 @@ class Multiples(NamedTuple):
 
     @property
     def n_pairs(self) -> int:
-        """Pairs of directions, for each of which the rows are passed over once."""
+        """How many pairs of directions there are: the rows are passed over once for each."""
         return len(self.directions) * (len(self.directions) + 1) // 2
 
 
+@np.errstate(over="ignore", invalid="ignore")  # of slopes beyond floats nothing is said
 def find_multiples(
     moves: list[np.ndarray], slopes: Callable[[], Iterator[tuple[list[np.ndarray], list[np.ndarray]]]], n_rows: int
 ) -> Multiples:
-    """Return which of some directions have derivatives that are multiples of those along a sum of them.
+    """Return which of some directions have derivatives that are multiples of those along a weighted sum of them.
 
-    `slopes` yields the slopes of all rows along each direction at two points, for some rows at a time.
+    `slopes` yields the slopes of all rows along each direction at two points, for some rows at a time: where those
+    along two directions have the same ratio at both, the rows are taken to read them by one predictor.
     """
     alone = no_multiples(moves)
     if len(moves) < _LEAST or len(moves) * n_rows > _MOST:
