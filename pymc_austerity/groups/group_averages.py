@@ -31,8 +31,10 @@ from pymc_austerity.groups.group_pass import without_negative
 from pymc_austerity.groups.group_search import GroupSearch
 from pymc_austerity.interrupts import uninterrupted
 
-#: Points to average over, each with its mirror image, and how often the law that they are drawn from is renewed.
-_PAIRS, _ROUNDS = 4, 2
+#: Points to average over, each with its mirror image, and how often at most the law that they have is renewed.
+_PAIRS, _ROUNDS = 4, 6
+#: Standard deviations that the mode of φ moves by when the law of the points has settled.
+_SETTLED = 0.15
 #: Standard deviation of what a quadratic leaves of all rows, below which nothing is gained by another.
 _SMALL = 0.3
 #: Rounds after which the search gives up, and those before φ moves; the steps, in standard deviations, and the gain of
@@ -64,10 +66,13 @@ def steer_groups(search: GroupSearch, centre: GroupCentre) -> tuple[GroupCentre,
         if not np.isfinite(averaged.hessian).all():
             break
         found = GroupCentre(averaged, *normal_law(search, averaged), 0)
+        far = np.abs(np.linalg.solve(found.factor, found.mean - best.mean)).max(initial=0.0)
         around, less = _cloud(search, found, rng)
         if not less < left:
             break
         best, thetas, left = found, around, less
+        if far < _SETTLED:
+            break
     return best._replace(passes=passes), left
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 
@@ -34,7 +33,7 @@ from pymc_austerity.rows.weighted import row_table
 _TYPICAL_MOVES = 4
 #: Rows that a refresh reads by bounds, as a share of all, up to which that is better than reading all.
 _WORTH = 0.25
-#: Standard deviation of what the quadratic that steers leaves of all rows, above which means are searched for.
+#: Standard deviation of what the quadratic that steers leaves of all rows, above which it is called rough.
 _MUCH = 0.6
 #: How wide a bounded parameter is, how far out the rows are compared with their expansion, what that may leave of the
 #: log-likelihood there, and parameters of a variable that are looked at.
@@ -96,9 +95,6 @@ def _find_centre(search: GroupSearch) -> tuple[GroupCentre, GroupCentre, bool]:
     if search.model.row_scale is not None:
         return centre, centre, False
     steered, left = steer_groups(search, centre)
-    if left > _MUCH and not together:
-        with suppress(GroupModeError, NoFactorError):
-            return *find_means(search), True
     return centre, steered, left > _MUCH
 
 

@@ -11,8 +11,7 @@ from scipy import stats
 from toy import sampled
 
 import pymc_austerity as pma
-from pymc_austerity.cholesky import NoFactorError
-from pymc_austerity.groups import group_mode, group_preparation
+from pymc_austerity.groups import group_averages, group_mode
 from pymc_austerity.groups.group_averages import find_means, is_curved
 
 RNG = np.random.default_rng(31)
@@ -55,18 +54,24 @@ def test_the_means_of_effects_are_found(prior):
     assert (np.abs(np.r_[found.mean, found.expansion.centre[found.expansion.own[:, 0]]] - mean) < sd).all()
 
 
-@pytest.mark.slow
-def test_effects_are_expanded_at_modes_where_means_have_no_law(monkeypatch):
-    """Where the quadratic at the mode leaves much, that at the means is better, if it has a covariance."""
-
-    def no_covariance(search):
-        raise NoFactorError("the covariance")
-
-    monkeypatch.setattr(group_preparation, "_MUCH", -1.0)
-    monkeypatch.setattr(group_preparation, "find_means", no_covariance)
-    centre, _, rough = group_preparation._find_centre(search_of(model_of("none")))
-    assert rough
-    assert np.isfinite(centre.factor).all()
+@pytest.mark.parametrize("rounds", [6, 1])
+def test_the_law_that_is_averaged_over_settles(monkeypatch, rounds):
+    """Crossed effects of few rows, whose scales move by standard deviations: one round is the planted mistake."""
+    rng = np.random.default_rng(17)
+    u, v = rng.normal(0, 1, 900), rng.normal(0, 1, 300)
+    g, h = rng.integers(0, 900, 9_000), rng.integers(0, 300, 9_000)
+    with pm.Model() as model:
+        effects = [pm.Normal(name, 0, pm.HalfNormal(f"sd_{name}", 1), shape=n) for name, n in (("u", 900), ("v", 300))]
+        eta = pm.Normal("mean", 0, 1) + effects[0][g] + effects[1][h]
+        pm.Bernoulli("y", logit_p=eta, observed=rng.random(9_000) < 1 / (1 + np.exp(-u[g] - v[h])))
+    search = search_of(model)
+    centre = group_mode.find_group_centre(search)
+    monkeypatch.setattr(group_averages, "_ROUNDS", rounds)
+    first, left = group_averages.steer_groups(search, centre)
+    assert left > group_averages._SMALL  # else there is one round anyway
+    again = group_averages.average([search.expand(theta) for theta in group_averages._cloud(search, first, rng)[0]])
+    moved = np.linalg.solve(first.factor, group_mode.normal_law(search, again)[0] - first.mean)
+    assert (np.abs(moved).max() < 0.3) == (rounds > 1)
 
 
 @pytest.mark.slow
