@@ -60,7 +60,9 @@ class _NoLinker(PerformLinker):
 
 
 #: For what is evaluated a few times, on few rows or on chunks of many: to compile it would take longer.
-BY_NUMPY = Mode(linker=_NumPyLinker(), optimizer="fast_compile").including(_FEW_OPERANDS).excluding(_FAILING)
+BY_NUMPY = (
+    Mode(linker=_NumPyLinker(), optimizer="fast_compile").including(_FEW_OPERANDS, _BY_UFUNCS).excluding(_FAILING)
+)
 #: For a large graph that is evaluated once or twice: to rewrite it would take longer.
 AS_WRITTEN = Mode(linker=_NumPyLinker(), optimizer=None).including(_FEW_OPERANDS)
 
