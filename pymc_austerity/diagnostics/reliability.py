@@ -160,7 +160,7 @@ def _report_of_groups(
     density: list[DensityOnRows] = []
 
     def place() -> list[Finding]:
-        data = read_model(model, model.value_vars, None, None, several=False, number_rows=True, join=True)
+        data = read_model(model, model.value_vars, None, None, number_rows=True, join=True)
         n_states = states_of_place(len(data.rows), data.theta0.size)
         states = drawn_states(idata, model, data, n_states)
         found = density_of(data, 1.0, states, rng)

@@ -7,5 +7,5 @@ from pymc_austerity.groups.group_decider import GroupDecider
 from pymc_austerity.groups.group_index import reads_by_number
 from pymc_austerity.groups.group_mode import GroupModeError
 from pymc_austerity.groups.grouping import Groups, NoGroupsError, ProductOfEffectsError
-from pymc_austerity.groups.read_groups import ModelWithGroups, as_rows_read, read_groups
+from pymc_austerity.groups.read_groups import ModelWithGroups, as_one_set, as_rows_read, read_groups
 from pymc_austerity.groups.scaled_columns import are_columns

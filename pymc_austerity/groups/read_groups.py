@@ -14,7 +14,8 @@ from pymc_austerity.groups.dummies_as_numbers import numbers_to_write
 from pymc_austerity.groups.factor import GroupsNotFoundError
 from pymc_austerity.groups.grouping import Groups, NoGroupsError, find_groups
 from pymc_austerity.groups.nested_groups import numbers_of_coarser
-from pymc_austerity.likelihood import Coordinates, ModelData, read_model
+from pymc_austerity.likelihood import Coordinates, ModelData, read_model, united_rows
+from pymc_austerity.tried_setup import once
 
 Point = Mapping[str, np.ndarray]
 
@@ -33,9 +34,13 @@ def read_groups(
     initial_point: Point | None = None,
     data: ModelData | None = None,
 ) -> ModelWithGroups:
-    """Read a model and find its groups, centred or not."""
-    if data is None:
-        data = read_model(model, model.value_vars, observed, initial_point, several=False, number_rows=True, join=True)
+    """Read a model and find its groups, centred or not.
+
+    Sets of rows are taken together; where they cannot be, the longest is read.
+    """
+    given = model, model.value_vars, observed, initial_point
+    data = data or read_model(*given, number_rows=True, join=True)
+    data = as_one_set(model, data, observed) or read_model(*given, several=False, number_rows=True, join=True)
     read = data.derived or model
     centred = centred_model(read)
     try:
@@ -55,6 +60,13 @@ def read_groups(
         # The coarser effects are no factor: rows would read them among what is shared.
         return _with_groups(model, data, centred_model(read, deviations=False), observed)
     return found
+
+
+def as_one_set(model: Model, data: ModelData, observed: str | Sequence[str] | None) -> ModelData | None:
+    """Return data of which all rows are of one set, itself where they are; None where they cannot be taken together."""
+    if observed is not None:
+        return data if len(data.terms.sets) == 1 else None
+    return once("united", (model, data), lambda: united_rows(model, data))
 
 
 def as_rows_read(model: Model, data: ModelData, observed: str | Sequence[str] | None) -> tuple[Model, ModelData] | None:

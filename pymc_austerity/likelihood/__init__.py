@@ -16,3 +16,4 @@ from pymc_austerity.likelihood.linked_functions import VECTOR, BothSides, Linked
 from pymc_austerity.likelihood.model_data import ModelData, read_model
 from pymc_austerity.likelihood.row_check import check_rows
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
+from pymc_austerity.likelihood.united_rows import united_rows

@@ -60,7 +60,8 @@ def derived_model(
 
     `in_new_terms` returns what takes the place of a random variable or a potential.  For each variable in `flat` the
     new model has one with a flat prior, which stands where graphs read what it is mapped to; `priors` are potentials of
-    it, by name.  A variable in `joined` makes way for another, which stands for those `dropped` too.
+    it, by name.  A variable in `joined` makes way for another, which stands for those `dropped` too; so may a potential
+    be that is dropped.
     """
     new = Model(model=None)
     made: dict[Variable, Variable] = {}
@@ -84,7 +85,7 @@ def derived_model(
         new.create_value_var(graph, transform=transform, default_transform=None, value_var=value)
         new.set_initval(graph, None if rv in flat or whole is not None else model.rvs_to_initial_values.get(rv))
         new.add_named_variable(graph)
-    potentials = {potential.name: potential for potential in model.potentials}
+    potentials = {potential.name: potential for potential in model.potentials if potential not in dropped}
     for name, term in {**potentials, **priors}.items():
         graph = in_new_model(term)
         graph.name = name

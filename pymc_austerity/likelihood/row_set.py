@@ -88,8 +88,10 @@ def _along_some_axis(model: Model, terms: SetTerms) -> RowSet:
         return row_set(model, others)
 
 
-def row_set(model: Model, terms: SetTerms) -> RowSet:
+def row_set(model: Model, terms: SetTerms, free: Mapping[Variable, Variable] | None = None) -> RowSet:
     """Sum row-wise terms of a model into one vector over a batch.
+
+    `free` has what stands for each free variable; their values do by default.
 
     Raises NotRowWiseError for a term that does not split, with the reason and the remedy, and UnsupportedModelError
     where no data are read by row.
@@ -104,8 +106,11 @@ def row_set(model: Model, terms: SetTerms) -> RowSet:
     for graph in graphs.values():
         graph += [known[v] for v in variables_in(graph, given) if v in known]
     read = {name: variables_in(of_term, given) for name, of_term in graphs.items()}
+    if free is None:
+        free = dict(zip(model.free_RVs, model.replace_rvs_by_values(model.free_RVs), strict=True))
+    summed = partial(_summed, model, terms, free)
     try:
-        return _summed(model, terms, read)
+        return summed(read)
     except UnsupportedModelError as error:
         for name, of_term in read.items():
             if (lag := said_of_lag(of_term, terms.n_rows, given)) is not None:
@@ -114,7 +119,7 @@ def row_set(model: Model, terms: SetTerms) -> RowSet:
         if computed and LAG not in str(error):
             stop = [*given, *computed]
             with suppress(UnsupportedModelError):
-                return _summed(model, terms, {t: variables_in(g, stop) for t, g in graphs.items()}, computed)
+                return summed({t: variables_in(g, stop) for t, g in graphs.items()}, computed)
         for name, of_term in read.items():
             if (part := said_of_sparse(of_term) or said_of_part(of_term, terms.n_rows, given)) is not None:
                 raise NotRowWiseError(f"{name!r} does not split into rows: {part}.") from error
@@ -124,6 +129,7 @@ def row_set(model: Model, terms: SetTerms) -> RowSet:
 def _summed(
     model: Model,
     terms: SetTerms,
+    free: Mapping[Variable, Variable],
     read: Mapping[str, list[Variable]],
     computed: Mapping[Variable, Variable] = MappingProxyType({}),
 ) -> RowSet:
@@ -138,8 +144,7 @@ def _summed(
         )
     batches = _Batches(terms.n_rows, data[0].batch.shape[0], found, [])
     # Before pm.logp, which would derive densities for random variables that it still finds in the graph.
-    others = dict(zip(model.free_RVs, model.replace_rvs_by_values(model.free_RVs), strict=True))
-    others |= {var: value for var, value in computed.items() if var not in found}
+    others = dict(free) | {var: value for var, value in computed.items() if var not in found}
     counted_by = {dims[t.axis] for t in terms.terms if (dims := model.named_vars_to_dims.get(t.name))}
     others |= {model.dim_lengths[name]: batches.length for name in counted_by if name is not None}
     rebuild = batches.rebuild(found, others)

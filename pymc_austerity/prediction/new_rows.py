@@ -19,6 +19,7 @@ from pytensor.graph.traversal import ancestors, walk
 from pytensor.tensor.shape import Shape, Shape_i
 
 from pymc_austerity.groups import GroupsNotFoundError, read_groups
+from pymc_austerity.likelihood import read_model
 from pymc_austerity.likelihood.model_graph import plain_draw
 from pymc_austerity.likelihood.rebuild import BatchRebuild
 from pymc_austerity.paths.row_arrays import RowArray
@@ -117,7 +118,9 @@ def new_groups(model: Model, rows: NewRows, observed: Any) -> list[NewGroups]:
     if not any(rows.of_rows[name].max(initial=0) > held[name].max(initial=0) for name in numbered):
         return []
     try:
-        found = read_groups(model, observed)
+        # Of sets of rows that are taken together the numbers of groups would no longer be those of a container.
+        data = read_model(model, model.value_vars, observed, None, several=False, number_rows=True, join=True)
+        found = read_groups(model, observed, data=data)
     except GroupsNotFoundError:
         return []
     arrays: list[np.ndarray] = [np.zeros(rows.n, np.int64)] * len(found.data.rows.arrays)

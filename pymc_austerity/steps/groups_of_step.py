@@ -27,6 +27,7 @@ from pymc_austerity.groups import (
     NoGroupsError,
     ProductOfEffectsError,
     are_columns,
+    as_one_set,
     assemble_groups,
     read_groups,
     reads_by_number,
@@ -76,6 +77,8 @@ class GroupPlan:
             found = _read(model, data, least, observed, initial_point)
             if found is not None:
                 _require_movable(found.groups, model.value_vars)
+                if found.data.likelihood.n_rows > data.likelihood.n_rows:
+                    _log.info(f"All {found.data.likelihood.n_rows:,} rows are read group by group, short sets too.")
             elif data.one_entry_a_row is not None:
                 raise data.one_entry_a_row
             elif len(data.terms.sets) > 1 and reads_by_number(model):
@@ -170,7 +173,7 @@ def groups_that_pay(model: Model) -> Groups | None:
     """Return the groups that steps move by themselves by default; None where there are none."""
     try:
         # As GroupMH reads it, which is tried next.
-        data = read_model(model, model.value_vars, None, None, several=False, number_rows=True, join=True)
+        data = read_model(model, model.value_vars, None, None, number_rows=True, join=True)
         found = _read(model, data, LEAST_GROUPS)
         if found is None:
             return None
@@ -197,16 +200,18 @@ def _read(
     observed: str | Sequence[str] | None = None,
     initial_point: PointType | None = None,
 ) -> ModelWithGroups | None:
-    """Return a model as its groups are moved, or None for fewer than `least` of them or rows of several lengths.
+    """Return a model as its groups are moved, or None for fewer than `least` of them or rows that cannot be united.
 
     Raises GroupsNotFoundError where groups cannot be shown to be independent given the rest.
     """
     lengths = [b.shape[0] for b in data.likelihood.blocks if b.shape]
-    if max(lengths, default=0) < least or len(data.terms.sets) > 1:
+    if max(lengths, default=0) < least:
+        return None
+    if least and as_one_set(model, data, observed) is None:
         return None
     by = (observed, initial_point, data)
     found = once("groups", (model, *by), lambda: read_groups(model, *by))
-    n_groups, read, n_rows = len(found.groups.own), found.groups.read.size, data.likelihood.n_rows
+    n_groups, read, n_rows = len(found.groups.own), found.groups.read.size, found.data.likelihood.n_rows
     if not least or n_groups >= max(least, _LEAST_APART):
         return found
     if max(n_groups, found.groups.size.max()) < least or not found.groups.pooled:

@@ -122,11 +122,10 @@ def build(model: Model, given: Given, one: OneDecision, phases: Phases) -> Built
     chosen, by_groups = given.chosen_for_one_decision(model), given.by_groups
     to_groups = by_groups is not None and given.proposal is None and not chosen
     # Rows that come from elsewhere are those of one table, and each is one.
-    several = given.data is None and not (by_groups is not None and by_groups.required)
     found = None
     with phases("Reading the model"):
         at = given.variables, given.observed, given.initial_point
-        example = read_model(model, *at, several=several, number_rows=to_groups, join=given.data is None)
+        example = read_model(model, *at, several=given.data is None, number_rows=to_groups, join=given.data is None)
         if by_groups is not None and to_groups:
             found = by_groups.find(model, example, given.observed, given.initial_point, given.made_by)
     built = None if found is None else _groups(found, given, example, phases)
