@@ -123,8 +123,8 @@ def test_entries_that_rows_share_stay_effects():
     assert derived_model.with_rows_taken(model, None, model.initial_point()) is model
 
 
-def test_groups_beside_rows_of_another_length_are_named(caplog, monkeypatch):
-    """Rows of both lengths are drawn as those of one population, by one decision."""
+def test_groups_of_named_outcomes_of_two_lengths_make_one_decision(caplog, monkeypatch):
+    """Rows of both lengths are drawn as those of one population."""
 
     def decided(model, example, *more):
         raise InterruptedError(f"one decision on {len(example.rows)} rows")
@@ -132,7 +132,7 @@ def test_groups_beside_rows_of_another_length_are_named(caplog, monkeypatch):
     monkeypatch.setattr(step_building, "_one_decision", decided)
     caplog.set_level("INFO", "pymc_austerity")
     with survival(of_groups), pytest.raises(InterruptedError, match=f"one decision on {N} rows"):
-        pma.PenaltyMH()
+        pma.PenaltyMH(observed=["y", "beyond"])
     assert "Write one observed variable for all of them, with pm.Censored" in caplog.text
 
 
