@@ -23,7 +23,7 @@ from pytensor.tensor.subtensor import Subtensor
 from pymc_austerity.compat import replace_parts
 from pymc_austerity.groups.effects_read import axis_entering, distinct
 from pymc_austerity.groups.group_index import EffectsRead, number_of_cell
-from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between
+from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, inverse_of, nodes_between
 from pymc_austerity.groups.zero_sum_effects import by_zero_sum
 
 
@@ -203,7 +203,8 @@ def _inverse(
     if not all(column.type.broadcastable[0] for column in columns):
         return None
     rows = pt.stack([column[0] for column in columns])
-    return pt.dot(u - origin, pt.linalg.inv(rows)), -pt.linalg.slogdet(rows)[1]
+    inverse, log_det = inverse_of(rows)
+    return pt.dot(u - origin, inverse), log_det
 
 
 def _with_value(effects: Variable, source: Variable, value: Variable, part: Literal["affine", "linear"]) -> Variable:

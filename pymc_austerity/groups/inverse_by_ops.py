@@ -97,12 +97,12 @@ def _taken_back(node: Apply, own: int, value: Variable, size: int | Variable) ->
     if isinstance(op, Reshape) and own == 0:
         return value.reshape(node.inputs[0].shape, ndim=node.inputs[0].type.ndim), nothing
     if is_product(node) and own == 1 and by_invertible(node):
-        inverse, log_det = _inverse_of(given[0])
+        inverse, log_det = inverse_of(given[0])
         return pt.dot(inverse, value), (value.shape[1] if value.type.ndim == 2 else 1) * log_det
     return None
 
 
-def _inverse_of(matrix: Variable) -> tuple[Variable, Variable]:
+def inverse_of(matrix: Variable) -> tuple[Variable, Variable]:
     """Return an inverse and the logarithm of its determinant; −∞ where there is none, for which NumPy ends a chain.
 
     So far out the factor of a covariance may round to zero, or not be finite.
@@ -113,6 +113,6 @@ def _inverse_of(matrix: Variable) -> tuple[Variable, Variable]:
     unit = pt.eye(matrix.shape[0])
     finite = pt.lt(pt.abs(matrix), np.inf).all()  # PyTensor of PyMC 5 has no ``isfinite``
     matrix = pt.switch(finite, matrix, unit)
-    log_det = pt.linalg.slogdet(matrix)[1]
-    regular = finite & pt.lt(pt.abs(log_det), np.inf)
-    return pt.linalg.inv(pt.switch(regular, matrix, unit)), pt.switch(regular, -log_det, -np.inf)
+    regular = finite & pt.lt(pt.abs(pt.linalg.slogdet(matrix)[1]), np.inf)
+    matrix = pt.switch(regular, matrix, unit)  # before its determinant, of which an inverse is the derivative
+    return pt.linalg.inv(matrix), pt.switch(regular, -pt.linalg.slogdet(matrix)[1], -np.inf)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 
 import cloudpickle
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 import pytest
 from cases import cases
@@ -434,3 +436,27 @@ def test_the_same_effects_read_with_two_scales_are_groups():
     back = read.data.coordinates.point(point, read.data.coordinates.theta(point))
     for name, value in point.items():
         assert back[name] == pytest.approx(value)
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_a_factor_that_rounds_to_zero_is_impossible(bare, monkeypatch):
+    """Far out NumPy has no inverse of it, and ended the chain: a bare inverse is the planted mistake."""
+    if bare:
+        inverse = lambda matrix: (pt.linalg.inv(matrix), -pt.linalg.slogdet(matrix)[1])  # noqa: E731
+        monkeypatch.setattr(change_of_variables, "inverse_of", inverse)
+    with pm.Model() as model:
+        u = pt.dot(cholesky(), pm.Normal("z", 0, 1, shape=(2, G))).T
+        pm.Normal("y", u[GROUP, 0] + u[GROUP, 1] * X, 1.0, observed=Y)
+    likelihood = read_groups(model).data.likelihood
+    functions = [
+        pytensor.function([likelihood.theta], of, mode="NUMBA")
+        for of in (likelihood.log_prior, pytensor.grad(likelihood.log_prior, likelihood.theta))
+    ]
+    block = next(b for b in likelihood.blocks if "chol" in b.name or b.size == 3)
+    theta = np.zeros(likelihood.theta_size)
+    assert np.isfinite(functions[0](theta))
+    theta[block.start : block.stop] = -800.0
+    with pytest.raises(np.linalg.LinAlgError) if bare else nullcontext():
+        for function in functions:
+            found = function(theta)
+        assert found.shape == theta.shape
