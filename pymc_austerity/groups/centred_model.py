@@ -68,10 +68,10 @@ def centred_model(
     users = model
     by_correlations = _of_correlations(model) if by_numbers else None
     if by_correlations is not None:
-        return _after(by_correlations, centred_model(by_correlations.model, zero_sums=zero_sums, deviations=deviations))
+        return after(by_correlations, centred_model(by_correlations.model, zero_sums=zero_sums, deviations=deviations))
     nested = with_deviations(model) if by_numbers and deviations else None
     if nested is not None:
-        return _after(_of_deviations(users, nested), centred_model(nested.model, zero_sums=zero_sums))
+        return after(_of_deviations(users, nested), centred_model(nested.model, zero_sums=zero_sums))
     model = numbered = with_nested_by_row(with_numbers_of_groups(model)) if by_numbers else model
     model = with_scales_on_effects(model, partial(is_read_by_rows, model))
     by_source: dict[Variable, list[EffectsRead]] = {}
@@ -124,7 +124,11 @@ def _of_deviations(model: Model, nested: Deviations) -> CentredModel:
 
 def _of_correlations(model: Model) -> CentredModel | None:
     """Return the model with partial correlations in the place of packed Cholesky factors; None where it has none."""
-    changes = by_partial_correlations(model)
+    return in_other_coordinates(model, by_partial_correlations(model))
+
+
+def in_other_coordinates(model: Model, changes: Mapping[Variable, ChangeOfVariables]) -> CentredModel | None:
+    """Return the model with other variables in the place of some, which nothing else reads; None for no change."""
     if not changes:
         return None
     new, inverses = _model_of(model, changes, {rv: change.inverse for rv, change in changes.items()})
@@ -133,7 +137,7 @@ def _of_correlations(model: Model) -> CentredModel | None:
     return CentredModel(new, {}, to_new, _map_of(new, {names[rv]: inverse for rv, inverse in inverses.items()}))
 
 
-def _after(first: CentredModel, second: CentredModel | None) -> CentredModel:
+def after(first: CentredModel, second: CentredModel | None) -> CentredModel:
     """Return a model in the coordinates that two changes lead to, one after the other."""
     if second is None:
         return first
@@ -142,7 +146,7 @@ def _after(first: CentredModel, second: CentredModel | None) -> CentredModel:
         {**first.replaced, **second.replaced},
         partial(_in_turn, first.to_effects, second.to_effects),
         partial(_in_turn, second.from_effects, first.from_effects),
-        second.zero_sums,
+        {**first.zero_sums, **second.zero_sums},
         first.coarser + second.coarser,
     )
 

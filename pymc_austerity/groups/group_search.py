@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from pymc.util import is_transformed_name
 
 from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.groups.group_conditional import Conditional, OnSurrogate, compile_condition, compile_surrogate
@@ -82,6 +83,8 @@ class GroupSearch:
         if self.model.row_scale is not None:
             return no_multiples(moves)
         points = [theta0 + _SPREAD * rng.standard_normal(theta0.size) for _ in range(2)]
+        for block in filter(lambda b: is_transformed_name(b.name), self.model.likelihood.blocks):
+            points[1][block.start : block.stop] = 0.0  # where the map of a positive variable bends
 
         def slopes() -> Iterator[tuple[list[np.ndarray], list[np.ndarray]]]:
             for batch in chunks(self.rows):

@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from pymc.model import Model
 
-from pymc_austerity.groups.centred_model import CentredModel, centred_model
+from pymc_austerity.groups.centred_model import CentredModel, after, centred_model, in_other_coordinates
 from pymc_austerity.groups.dummies_as_numbers import numbers_to_write
 from pymc_austerity.groups.factor import GroupsNotFoundError
 from pymc_austerity.groups.grouping import Groups, NoGroupsError, find_groups
 from pymc_austerity.groups.nested_groups import numbers_of_coarser
+from pymc_austerity.groups.positive_variables import changes_of_positive_variables
 from pymc_austerity.likelihood import Coordinates, ModelData, read_model, united_rows
 from pymc_austerity.tried_setup import once
 
@@ -93,8 +94,11 @@ def _with_groups(
     model: Model, data: ModelData, centred: CentredModel | None, observed: str | Sequence[str] | None
 ) -> ModelWithGroups:
     """Find the groups of a model in terms of the effects that its rows read, or of its own variables."""
-    if centred is None:
-        read = data.derived or model
-        return ModelWithGroups(read, data, find_groups(read, data))
-    data = _in_effects(model, data, centred, observed, several=False)
-    return ModelWithGroups(centred.model, data, find_groups(centred.model, data, centred.zero_sums))
+    own, read = data, data.derived or model
+    if centred is not None:
+        own, read = _in_effects(model, data, centred, observed, several=False), centred.model
+    positive = in_other_coordinates(read, changes_of_positive_variables(read, own))
+    if positive is not None:
+        centred = positive if centred is None else after(centred, positive)
+        own, read = _in_effects(model, data, centred, observed, several=False), centred.model
+    return ModelWithGroups(read, own, find_groups(read, own, centred.zero_sums if centred is not None else {}))

@@ -13,6 +13,7 @@ from numba import njit
 import pymc_austerity as pma
 from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.compile.cache import cached
+from pymc_austerity.groups import positive_variables
 from pymc_austerity.groups.group_mode import find_group_centre
 from pymc_austerity.groups.group_parts import data_by_reference
 from pymc_austerity.groups.group_shifts import find_shifts
@@ -258,8 +259,14 @@ def test_levels_of_ratings_that_walk_are_shifted_all_at_once():
     assert abs(search.total(one) - search.total(theta)) > 1e-3  # a rating alone changes rows
 
 
-def test_positive_slopes_that_may_be_zero_are_named():
-    """The data say of one that it is a standard error above zero, about, and of another that it is 1.5."""
+@pytest.mark.parametrize(("changes", "named"), [(True, ()), (False, ("slope",))])
+def test_slopes_far_from_quadratic_are_named(changes, named, monkeypatch):
+    """The data say of one that it is a standard error above zero, about, and of another that it is 1.5.
+
+    In the logarithm of the first the rows are far from quadratic, and not in what moves in its place.
+    """
+    if not changes:
+        monkeypatch.setattr(positive_variables, "LogTransform", ())
     rng, n = np.random.default_rng(4), 4_000
     x, group = rng.normal(size=(n, 2)), np.arange(n) % 20
     p = 1 / (1 + np.exp(-1.5 * x[:, 1]))
@@ -270,4 +277,4 @@ def test_positive_slopes_that_may_be_zero_are_named():
         slope, steep = pm.HalfNormal("slope", 1), pm.HalfNormal("steep", 1)
         u = pm.Normal("u", 0, pm.HalfNormal("s", 1), shape=20)
         pm.Bernoulli("y", logit_p=slope * x[:, 0] + steep * x[:, 1] + u[group], observed=y)
-        assert pma.PenaltyMH(progressbar=False).decider.prepared.near_bounds == ("slope",)
+        assert pma.PenaltyMH(progressbar=False).decider.prepared.near_bounds == named
