@@ -1,6 +1,5 @@
 """The set-up of a step: settings that hold meanwhile, a line for each phase, and a bar for passes over all rows."""
 
-import gc
 import sys
 import time
 from collections.abc import Iterator
@@ -15,27 +14,16 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from pymc_austerity.tried_setup import check_time
 
-#: So many objects are made between two passes of the garbage collector; Python's own number is 2,000 or less.
-_OBJECTS = 50_000
-
 
 @contextmanager
 def setup_settings() -> Iterator[None]:
-    """Compile with fewer passes of the garbage collector, without traces of operations, and leave no files behind.
-
-    What numba and PyTensor make while they compile is alive until they are done, so a search for cycles after every
-    2,000 objects takes an eighth of the time.  Thresholds that a program has set higher, or to never, stay as they are.
-    """
-    thresholds = gc.get_threshold()
+    """Compile without traces of operations, and leave no files behind."""
     with ExitStack() as stack:
         # PyTensor writes down for every operation where a program made it; these are made here.
         stack.enter_context(config.change_flags(traceback__limit=0))
         # PyTensor 2 has no such setting: it leaves the source of each function in the folder of temporary files.
         if getattr(config, "generated_src_dir", None) == "":
             stack.enter_context(config.change_flags(generated_src_dir=_folder_of_sources().name))
-        if 0 < thresholds[0] < _OBJECTS:
-            gc.set_threshold(_OBJECTS, *thresholds[1:])
-            stack.callback(gc.set_threshold, *thresholds)
         yield
 
 

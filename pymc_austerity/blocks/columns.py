@@ -18,8 +18,6 @@ from pymc_austerity.rows import Rows
 _one_at_a_time = Lock()
 
 _REMEDY = "Leave such rows out (filter= of files, WHERE in a query), or impute them."
-#: Rows whose columns are put side by side at once.
-_SOME_ROWS = 1_024
 
 
 class Container(NamedTuple):
@@ -172,14 +170,11 @@ def _said(value: Any) -> str:
 
 
 def _put(array: np.ndarray, columns: Sequence[np.ndarray]) -> None:
-    """Write columns side by side, some rows at a time, so that what is written stays in the cache."""
+    """Write columns side by side."""
     if array.shape == columns[0].shape:
         array[:] = columns[0]
-        return
-    for start in range(0, len(array), _SOME_ROWS):
-        some = slice(start, start + _SOME_ROWS)
-        for k, column in enumerate(columns):
-            array[some, k] = column[some]
+    else:
+        np.stack(columns, axis=1, out=array)
 
 
 def _converted(column: np.ndarray, container: Container, block: Block, name: str, known: bool) -> np.ndarray:
