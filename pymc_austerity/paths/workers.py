@@ -16,7 +16,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from itertools import islice
 from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
@@ -27,10 +26,7 @@ from pymc_austerity.parent_process import end_with_parent
 
 #: Up to this size φ rides along with every job; above, it goes through a file that each worker opens once.
 _INLINE_BYTES = 256 * 1024
-#: Jobs are bundled to about this many seconds of work, far above the cost of a round trip (about 1 ms).
-_BUNDLE_SECONDS = 0.2
-_MAX_BUNDLE = 256
-#: Bundles in flight for executors that do not say how many workers they have.
+#: Jobs in flight for executors that do not say how many workers they have.
 _DEFAULT_WORKERS = 32
 #: Seconds that keep a worker busy for others to begin.
 _BUSY = 0.1
@@ -92,19 +88,15 @@ def _stay(parcel: _Parcel) -> None:
     time.sleep(_BUSY)
 
 
-def _run_bundle(parcel: Any, job: Callable[[Any, int], Any], indices: list[int]) -> list[tuple[int, Any]] | None:
-    """Return the results up to the first error in φ, with a `JobError` for that; None where φ is not found."""
+def _run_job(parcel: Any, job: Callable[[Any, int], Any], index: int) -> tuple[int, Any] | None:
+    """Return the index and its result, or a `JobError` for an error in φ; None where φ is not found."""
     phi = parcel.open() if isinstance(parcel, _Parcel) else parcel
     if phi is None:
         return None
-    results: list[tuple[int, Any]] = []
-    for index in indices:
-        try:
-            results.append((index, job(phi, index)))
-        except Exception as error:
-            results.append((index, JobError(f"{complaint(index, error)}\n\n{traceback.format_exc()}")))
-            break
-    return results
+    try:
+        return index, job(phi, index)
+    except Exception as error:
+        return index, JobError(f"{complaint(index, error)}\n\n{traceback.format_exc()}")
 
 
 class Workers:
@@ -178,11 +170,10 @@ class Workers:
     def _run_there(
         self, executor: Executor, job: Callable[[Any, int], Any], indices: Iterator[int], deadline: float
     ) -> Generator[tuple[int, Any], None, None]:
-        # Twice the workers: one bundle at work and one waiting for each.
+        # Twice the workers: one job at work and one waiting for each.
         window = 2 * (getattr(executor, "_max_workers", None) or _DEFAULT_WORKERS)
-        bundles: dict[Future[Any], list[int]] = {}
-        begun = time.monotonic()
-        finished = 0
+        jobs: dict[Future[Any], int] = {}
+        any_finished = False
 
         def begin(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
             try:
@@ -190,46 +181,41 @@ class Workers:
             except RuntimeError as error:
                 raise WorkersLostError(f"{type(executor).__name__} takes no more jobs: {error}") from error
 
-        def submit(bundle: list[int]) -> None:
-            bundles[begin(_run_bundle, self._parcel, job, bundle)] = bundle
+        def submit(index: int) -> None:
+            jobs[begin(_run_job, self._parcel, job, index)] = index
 
         def fill() -> None:
-            while len(bundles) < window and (time.monotonic() < deadline or not (finished or bundles)):
-                # Elapsed time × workers / results is an estimate of the seconds per job.
-                seconds = (time.monotonic() - begun) * (window / 2) / finished if finished else float("inf")
-                size = min(_MAX_BUNDLE, max(1, int(_BUNDLE_SECONDS / max(seconds, 1e-9))))
-                bundle = list(islice(indices, size))
-                if not bundle:
+            while len(jobs) < window and (time.monotonic() < deadline or not (any_finished or jobs)):
+                index = next(indices, None)
+                if index is None:
                     return
-                submit(bundle)
+                submit(index)
 
         try:
             fill()
             if isinstance(self._parcel, _Parcel) and self._parcel.ends_with_parent:
-                for _ in range(len(active_children()) - len(bundles)):  # a pool that forks does so for all workers
+                for _ in range(len(active_children()) - len(jobs)):  # a pool that forks does so for all workers
                     begin(_stay, self._parcel)
-            while bundles:
-                done, _ = wait(bundles, return_when=FIRST_COMPLETED)
+            while jobs:
+                done, _ = wait(jobs, return_when=FIRST_COMPLETED)
                 # In order of submission, so that an error is the same one every time where possible.
-                for future in [f for f in bundles if f in done]:
-                    bundle = bundles[future]
-                    results = _outcome(future)
-                    del bundles[future]
-                    if results is None:
+                for future in [f for f in jobs if f in done]:
+                    found = _outcome(future)
+                    index = jobs.pop(future)
+                    if found is None:
                         self._parcel = replace(self._parcel, content=self._content)
-                        submit(bundle)
+                        submit(index)
                         continue
-                    for index, result in results:
-                        if isinstance(result, JobError):
-                            raise result
-                        finished += 1
-                        yield index, result
+                    if isinstance(found[1], JobError):
+                        raise found[1]
+                    any_finished = True
+                    yield found
                 fill()
         except (KeyboardInterrupt, WorkersLostError, JobError):
-            yield from _salvage(bundles)
+            yield from _salvage(jobs)
             raise
         finally:
-            for future in bundles:
+            for future in jobs:
                 future.cancel()
 
 
@@ -243,12 +229,13 @@ def _outcome(future: Future[Any]) -> Any:
         raise WorkersLostError(f"the executor failed with {type(error).__name__}: {error}") from error
 
 
-def _salvage(bundles: dict[Future[Any], list[int]]) -> Generator[tuple[int, Any], None, None]:
-    for future in list(bundles):
+def _salvage(jobs: dict[Future[Any], int]) -> Generator[tuple[int, Any], None, None]:
+    for future in list(jobs):
         if future.done() and not future.cancelled() and future.exception() is None:
-            results = future.result() or ()
-            del bundles[future]
-            yield from ((i, r) for i, r in results if not isinstance(r, JobError))
+            found = future.result()
+            del jobs[future]
+            if found is not None and not isinstance(found[1], JobError):
+                yield found
 
 
 def complaint(index: int, error: Exception) -> str:
