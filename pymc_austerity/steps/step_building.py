@@ -130,10 +130,11 @@ def build(model: Model, given: Given, one: OneDecision, phases: Phases) -> Built
             found = by_groups.find(model, example, given.observed, given.initial_point, given.made_by)
     built = None if found is None else _groups(found, given, example, phases)
     if built is None:
-        read, example = _read_by_rows(model, example, given) if to_groups else (example.derived or model, example)
-        if given.data is None and given.proposal is None and len(given.variables) == len(model.value_vars):
+        whole = given.data is None and given.proposal is None and len(given.variables) == len(model.value_vars)
+        if whole and found is None:
             because = f", as {' and '.join(chosen)} asks for it" if chosen else ""
             hint_at_groups(model, example, given.made_by, because)
+        read, example = _read_by_rows(model, example, given) if to_groups else (example.derived or model, example)
         if given.proposal is None:
             warn_of_indicators(model, given.variables, given.made_by)
         if plan.proxy is not None:

@@ -173,11 +173,36 @@ def test_what_stands_in_the_way_of_groups_is_said_once(many, monkeypatch, caplog
     assert "walk" in caplog.text
 
 
-def test_several_lengths_stay_one_population(monkeypatch):
+def test_groups_beside_an_outcome_of_another_length_are_groups(monkeypatch):
     two = grouped()
     with two:
         pm.Normal("other", two["mean"], 1, observed=np.zeros(700))
-    assert _planned(two, monkeypatch, pma.PenaltyMH) is None
+    assert _planned(two, monkeypatch, pma.PenaltyMH) == NoisePenalty(500)
+    assert _planned(two, monkeypatch, pma.PenaltyMH, observed=["y", "other"]) is None
+
+
+def test_groups_that_cannot_be_expanded_are_not_recommended(monkeypatch, caplog):
+    """On another axis than effects have in their place the model was read again at a point of the wrong shape."""
+
+    def fails(*_):
+        raise UnsupportedModelError("no centre")
+
+    rng = np.random.default_rng(3)
+    g = rng.integers(0, 150, size=N_ROWS)
+    with pm.Model():
+        sd = pm.HalfNormal("sd", 1, shape=2)
+        u = pm.math.dot(pm.math.stack([[sd[0], 0.0], [sd[1], 1.0]]), pm.Normal("z", 0, 1, shape=(2, 150))).T
+        pm.Normal("y", u[g, 0] + u[g, 1] * rng.normal(size=N_ROWS), 1, observed=rng.normal(size=N_ROWS))
+        monkeypatch.setattr(groups_of_step.GroupPlan, "assemble", fails)
+        monkeypatch.setattr(OneDecision, "assemble", lambda *_: fails())
+        with (
+            caplog.at_level(logging.INFO, "pymc_austerity"),
+            pytest.warns(UserWarning, match="will hardly move"),
+            pytest.raises(UnsupportedModelError, match="no centre"),
+        ):
+            pma.PenaltyMH()
+    assert "groups cannot be moved by themselves: no centre" in caplog.text
+    assert "lets each decide" not in caplog.text
 
 
 def test_an_argument_that_is_wrong_is_named_all_the_same(many):
