@@ -20,10 +20,14 @@ from pymc_austerity.groups.prepared_groups import PreparedGroups
 from pymc_austerity.kernel import pack_generators
 from pymc_austerity.likelihood import Density, ModelData
 from pymc_austerity.progress import Phases
+from pymc_austerity.proxy import with_kinks_rounded
 from pymc_austerity.rows import Weighted
 
 #: A group with so many rows, or fewer, decides on all of them: more than that a test may save.
 _FEW_ROWS = 600
+#: How far kinks of rows are rounded, in standard deviations of what has the kink: a scale that all rows share tells
+#: them from their rounded form.
+_OF_KINKS = 0.5
 
 #: From the decider before, learns from other data of the same types.
 LearnAnew = Callable[[GroupDecider, ModelData], GroupDecider]
@@ -44,8 +48,10 @@ def assemble_groups(
     on all rows where none are known.  `share` is that of the groups that are refreshed a draw, None for what pays;
     `check` is called with the compiled rows of the model.
     """
-    model = GroupModel(data.likelihood, groups, test is None or test.reads.a_part, compile_kwargs)
     with phases("Compiling the likelihood"):
+        start = np.concatenate([data.theta0, data.others0])
+        likelihood = with_kinks_rounded(data.likelihood, data.rows, data.fixed, start, _OF_KINKS)
+        model = GroupModel(likelihood, groups, test is None or test.reads.a_part, compile_kwargs)
         check(data, model.density)
         check_groups(data, groups, model.density, model.prior)
     with phases("Learning from all rows", has_bars=True):

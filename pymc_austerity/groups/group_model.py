@@ -47,6 +47,11 @@ class GroupModel:
         return compile_density(self.likelihood, self.compile_kwargs)
 
     @cached_property
+    def smooth(self) -> GroupModel:
+        """The model of what is expanded: of rows with kinks, what stands in for them."""
+        return self if self.likelihood.rounded is None else replace(self, likelihood=self.likelihood.of_expanded())
+
+    @cached_property
     def row_scale(self) -> RowScale | None:
         """How the rows read their scale, where an expansion that holds at every scale leaves nothing of them."""
         return find_row_scale(self.likelihood, self.groups.read.tolist())
@@ -74,7 +79,7 @@ class GroupModel:
     @cached_property
     def group_pass(self) -> GroupPass:
         """Sums over the rows of each group."""
-        return GroupPass(self.likelihood, self.groups, numba_options(self.compile_kwargs))
+        return GroupPass(self.smooth.likelihood, self.groups, numba_options(self.compile_kwargs))
 
     @cached_property
     def linked(self) -> LinkedDensity:

@@ -149,6 +149,8 @@ def _with_bounds(found: PreparedGroups, search: GroupSearch) -> PreparedGroups:
     model, fixed = search.model, search.data.fixed
     if len(model.groups.factors) > len(model.groups.tied):
         return found._replace(without_bounds="rows read several groups of one factor")
+    if model.likelihood.rounded is not None:
+        return found._replace(without_bounds="the rows have kinks, about which no expansion has a bound")
     e, shared = found.expansion, (found.mean, found.factor)
     factor = _apart_from_others(search.surrogate.condition(e.centre, e), e)
     order = found.start, found.places
@@ -207,7 +209,7 @@ def _with_tangent(search: GroupSearch, steered: GroupCentre) -> GroupExpansion:
 
 def _check_order(found: PreparedGroups, search: GroupSearch, theta: np.ndarray) -> None:
     """Check the order of the remainders."""
-    e, both_sides, fixed = found.expansion, search.model.seen.both_sides, search.data.fixed
+    e, both_sides, fixed = found.expansion, search.model.smooth.seen.both_sides, search.data.fixed
     batch = tuple(a[:500] for a in found.rows.arrays)
     centre = Expansion(e.centre, e.read, e.shared_gradient, e.shared_hessian)
     wrong = check_order(both_sides, centre, 2, theta - e.centre, fixed, batch, theta.size)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytensor.tensor as pt
@@ -28,21 +29,24 @@ from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.proxy.full_pass import read_coordinates
 from pymc_austerity.rows import Table
 
-#: Rows on which widths are found, the width that the search begins with, in typical sizes of the argument, and that
-#: which it ends with, in standard deviations (rows that read large covariates have larger ones than the typical row),
-#: and the steps of the search.
-_SAMPLE, _BEGIN, _WIDTH, _STEPS = 20_000, 0.3, 1.5, 100
+#: Rows on which widths are found, the width that the search begins with, in typical sizes of the argument, and the
+#: steps of the search; of more parameters than so many no matrix of curvatures is held.
+_SAMPLE, _BEGIN, _STEPS, _MANY = 20_000, 0.3, 100, 500
+#: The width that the search ends with, in standard deviations: rows that read large covariates have larger ones than
+#: the typical row.
+WIDTH = 1.5
 #: Relative change of a curvature of the rows from which on rounding matters: a square of |r| has no kink.  Of very many
 #: parameters so many are looked at.
 _MATTERS, _LOOKED_AT = 0.05, 30
 
 
 def with_kinks_rounded(
-    likelihood: RowLikelihood, table: Table, fixed: Sequence[np.ndarray], start: np.ndarray
+    likelihood: RowLikelihood, table: Table, fixed: Sequence[np.ndarray], start: np.ndarray, width: float = WIDTH
 ) -> RowLikelihood:
     """Return the likelihood with what is expanded in place of its rows, where these have kinks that matter.
 
-    `start` is ψ = (θ, others), from which the mode of some of the rows is searched.
+    `start` is ψ = (θ, others), from which the mode of some of the rows is searched; `width` is h, in standard
+    deviations of what has the kink.
     """
     if not (kinks := _kinks(likelihood)):
         return likelihood
@@ -52,7 +56,7 @@ def with_kinks_rounded(
     found = _find_widths(replace(likelihood, rounded=rounded), kinks, widths, table, fixed, start)
     if found is None:
         return likelihood
-    (rounded,) = graph_replace([rounded], {widths: pt.constant(found)})
+    (rounded,) = graph_replace([rounded], {widths: pt.constant(width * found)})
     return replace(likelihood, rounded=rounded)
 
 
@@ -87,7 +91,7 @@ def _find_widths(
     likelihood: RowLikelihood, kinks: Mapping[Variable, Variable], widths: Variable, table: Table,
     fixed: Sequence[np.ndarray], start: np.ndarray,
 ) -> np.ndarray | None:  # fmt: skip
-    """Return the widths of the numbers under the posterior, or None where rounding does not matter."""
+    """Return the standard deviations of the numbers under the posterior, or None where rounding does not matter."""
     n, read, d = len(table), read_coordinates(likelihood), likelihood.theta_size
     numbers = np.sort(np.random.default_rng(2021).choice(n, min(_SAMPLE, n), replace=False))
     (sample,) = table.samples([numbers])
@@ -115,14 +119,15 @@ def _find_widths(
 
     with np.errstate(all="ignore"):
         wide = _BEGIN * uninterrupted(sizes_at, start, np.ones(len(kinks)), *data)[0]
-        mode = at(optimize.minimize(falls, start[read], jac=True, method="BFGS", options={"maxiter": _STEPS}).x)
-        # Of D coefficients of N rows the argument of a row has about 1/_WIDTH of this as its standard deviation.
-        found = uninterrupted(sizes_at, mode, wide, *data)[0] * _WIDTH * np.sqrt(read.size / n)
+        method: Literal["BFGS", "L-BFGS-B"] = "BFGS" if read.size <= _MANY else "L-BFGS-B"
+        mode = at(optimize.minimize(falls, start[read], jac=True, method=method, options={"maxiter": _STEPS}).x)
+        # Of D coefficients of N rows the argument of a row has about this as its standard deviation.
+        found = uninterrupted(sizes_at, mode, wide, *data)[0] * np.sqrt(read.size / n)
         if not (np.isfinite(found).all() and (found > 0).all()):
             return None
         for k in read[:: -(-read.size // _LOOKED_AT)]:
             direction = 1.0 * (np.arange(start.size) == k)
-            plain, smooth = uninterrupted(curvatures_at, direction, mode, found, *data)
+            plain, smooth = uninterrupted(curvatures_at, direction, mode, WIDTH * found, *data)
             if not abs(smooth - plain) <= _MATTERS * abs(smooth):
                 return np.asarray(found, dtype=float)
     return None
