@@ -13,9 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pytensor.tensor as pt
-from pymc.model import Model
 from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.traversal import ancestors, apply_ancestors
 from pytensor.scalar import Add, Cast, Minimum, Mul, Sub
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.subtensor import AdvancedSubtensor
@@ -55,13 +53,6 @@ def index_of(node: Apply) -> Index | None:
         return None
     found = _sum_of_leaves(plain_indices(node)[0])
     return found if found is not None and found.leaves else None
-
-
-def reads_by_number(model: Model) -> bool:
-    """Return whether anything that is observed reads entries of a variable by their numbers."""
-    free = set(model.free_RVs)
-    nodes = apply_ancestors([*model.observed_RVs, *model.potentials], blockers=free)
-    return any(index_of(node) is not None and not free.isdisjoint(ancestors(node.inputs[:1])) for node in nodes)
 
 
 def _sum_of_leaves(index: Any) -> Index | None:

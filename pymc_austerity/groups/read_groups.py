@@ -41,7 +41,11 @@ def read_groups(
     """
     given = model, model.value_vars, observed, initial_point
     data = data or read_model(*given, number_rows=True, join=True)
-    data = as_one_set(model, data, observed) or read_model(*given, several=False, number_rows=True, join=True)
+    united = as_one_set(model, data, observed)
+    if united is not None and united is not data:
+        data, observed = united, united.terms.sets[0].names
+    elif united is None:
+        data = read_model(*given, several=False, number_rows=True, join=True)
     read = data.derived or model
     centred = centred_model(read)
     try:
@@ -65,9 +69,8 @@ def read_groups(
 
 def as_one_set(model: Model, data: ModelData, observed: str | Sequence[str] | None) -> ModelData | None:
     """Return data of which all rows are of one set, itself where they are; None where they cannot be taken together."""
-    if observed is not None:
-        return data if len(data.terms.sets) == 1 else None
-    return once("united", (model, data), lambda: united_rows(model, data))
+    given = model, data, observed is not None
+    return once("united", given, lambda: united_rows(*given))
 
 
 def as_rows_read(model: Model, data: ModelData, observed: str | Sequence[str] | None) -> tuple[Model, ModelData] | None:

@@ -58,30 +58,31 @@ class _Numbers(NamedTuple):
         return self.indexes.length == index.length and self.array.dtype == array.dtype and of_set not in self.sets
 
 
-def united_rows(model: Model, data: ModelData) -> ModelData | None:
+def united_rows(model: Model, data: ModelData, named: bool) -> ModelData | None:
     """Return the data of a model with several sets of rows as those of one with a single set.
-
-    Short sets, which are part of the prior otherwise, are among them where their rows index free variables, too.
 
     Parameters
     ----------
     model
         The user's.
     data
-        What was read of it: of all variables, and of the sets of rows that were found and not named.
+        What was read of it, of all variables.
+    named
+        Whether the user named the sets.  If not, short sets, part of the prior otherwise, are among them where their
+        rows index free variables.
 
     Returns
     -------
         The same data where there is one set, and None where several cannot be taken together.
     """
     read = data.derived or model
-    sets = [*data.terms.sets, *_short_sets(read, data)]
+    sets = [*data.terms.sets, *([] if named else _short_sets(read, data))]
     if len(sets) == 1:
         return data
     try:
         made, written = _united_model(read, sets, data)
         require_same_density(read, made)
-        found = read_model(made, made.value_vars, None, data.point, several=False)
+        found = read_model(made, made.value_vars, made.potentials[-1].name, data.point)
     except Exception as error:  # whatever an op makes of the rows of another set, the model is read as it is
         _log.debug(f"Sets of rows are read one by one ({type(error).__name__}: {error}).")
         return data if len(data.terms.sets) == 1 else None

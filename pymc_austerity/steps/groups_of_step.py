@@ -30,7 +30,6 @@ from pymc_austerity.groups import (
     as_one_set,
     assemble_groups,
     read_groups,
-    reads_by_number,
 )
 from pymc_austerity.likelihood import ModelData, check_rows, read_model
 from pymc_austerity.progress import Phases
@@ -81,12 +80,6 @@ class GroupPlan:
                     _log.info(f"All {found.data.likelihood.n_rows:,} rows are read group by group, short sets too.")
             elif data.one_entry_a_row is not None:
                 raise data.one_entry_a_row
-            elif len(data.terms.sets) > 1 and reads_by_number(model):
-                _log.info(
-                    f"{name} makes one decision over all parameters, as groups are moved by themselves where all rows "
-                    f"are of one length: {' and '.join(f'{s.n_rows:,} of {s.names}' for s in data.terms.sets)}. Write "
-                    "one observed variable for all of them, with pm.Censored for what is censored."
-                )
             return found
         except UnsupportedModelError as error:
             if self.required or isinstance(error, ProductOfEffectsError):

@@ -98,7 +98,7 @@ def test_rows_of_several_outcomes_have_one_number_of_their_group(write):
 @pytest.mark.parametrize("write", MODELS)
 def test_united_rows_have_the_density_of_the_model(write):
     model, _ = written(write)
-    united = united_rows(model, read_model(model, model.value_vars, None, None)).derived
+    united = united_rows(model, read_model(model, model.value_vars, None, None), False).derived
     rng = np.random.default_rng(1)
     for _ in range(3):
         point = {name: 0.3 * rng.standard_normal(np.shape(v)) for name, v in model.initial_point().items()}
@@ -110,10 +110,10 @@ def test_another_density_is_not_sampled(monkeypatch):
     """Each row with the density of the other outcome is the planted mistake."""
     model, _ = written(some_times_are_censored)
     data = read_model(model, model.value_vars, ["ended", "censored"], None)
-    assert united_rows(model, data) is not None
+    assert united_rows(model, data, True) is not None
     switch = pt.switch
     monkeypatch.setattr(pt, "switch", lambda condition, a, b: switch(condition, b, a))
-    assert united_rows(model, data) is None
+    assert united_rows(model, data, True) is None
 
 
 def test_one_outcome_is_left_as_it_is():
@@ -125,11 +125,13 @@ def test_one_outcome_is_left_as_it_is():
     assert as_one_set(model, data, ["y"]) is data
 
 
-def test_outcomes_that_are_named_are_not_united():
+def test_outcomes_that_are_named_are_united_alone():
     model, _ = written(hurdle)
-    data = read_model(model, model.value_vars, ["some", "amount"], None)
-    assert len(data.terms.sets) == 2
-    assert as_one_set(model, data, ["some", "amount"]) is None
+    with model:
+        pm.Normal("more", model["tau"][0], 1.0, observed=np.zeros(2 * N))
+    found = read_groups(model, ["some", "amount"])
+    assert found.data.terms.sets[0].names == ["some and amount"]
+    assert found.data.likelihood.n_rows == N + SEEN.sum()
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ from draws_at_hand import draws_of
 from rowwise import AS_WRITTEN, by_numpy, evaluated
 
 import pymc_austerity as pma
+from pymc_austerity.groups import read_groups
 from pymc_austerity.likelihood import NotRowWiseError, derived_model, read_model
-from pymc_austerity.steps import step_building
 
 N, G = 1_500, 12
 RNG = np.random.default_rng(8)
@@ -123,17 +123,11 @@ def test_entries_that_rows_share_stay_effects():
     assert derived_model.with_rows_taken(model, None, model.initial_point()) is model
 
 
-def test_groups_of_named_outcomes_of_two_lengths_make_one_decision(caplog, monkeypatch):
-    """Rows of both lengths are drawn as those of one population."""
-
-    def decided(model, example, *more):
-        raise InterruptedError(f"one decision on {len(example.rows)} rows")
-
-    monkeypatch.setattr(step_building, "_one_decision", decided)
-    caplog.set_level("INFO", "pymc_austerity")
-    with survival(of_groups), pytest.raises(InterruptedError, match=f"one decision on {N} rows"):
-        pma.PenaltyMH(observed=["y", "beyond"])
-    assert "Write one observed variable for all of them, with pm.Censored" in caplog.text
+def test_groups_beside_rows_of_another_length_are_groups():
+    with survival(of_groups) as model:
+        found = read_groups(model)
+    assert found.groups.names == ("u",)
+    assert found.data.likelihood.n_rows == N
 
 
 @pytest.mark.slow

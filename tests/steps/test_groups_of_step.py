@@ -178,7 +178,7 @@ def test_groups_beside_an_outcome_of_another_length_are_groups(monkeypatch):
     with two:
         pm.Normal("other", two["mean"], 1, observed=np.zeros(700))
     assert _planned(two, monkeypatch, pma.PenaltyMH) == NoisePenalty(500)
-    assert _planned(two, monkeypatch, pma.PenaltyMH, observed=["y", "other"]) is None
+    assert _planned(two, monkeypatch, pma.PenaltyMH, observed=["y", "other"]) == NoisePenalty(500)
 
 
 def test_groups_that_cannot_be_expanded_are_not_recommended(monkeypatch, caplog):
