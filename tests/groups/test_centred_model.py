@@ -438,6 +438,7 @@ def test_the_same_effects_read_with_two_scales_are_groups():
         assert back[name] == pytest.approx(value)
 
 
+@pytest.mark.filterwarnings("ignore::numba.NumbaPerformanceWarning")  # of PyTensor 2
 @pytest.mark.parametrize("bare", [False, True])
 def test_a_factor_that_rounds_to_zero_is_impossible(bare, monkeypatch):
     """Far out NumPy has no inverse of it, and ended the chain: a bare inverse is the planted mistake."""
