@@ -12,6 +12,9 @@ from pymc_austerity.blocks.source import Block, Part, cut, length_of, refuse_dup
 from pymc_austerity.digests import digest_of_all
 from pymc_austerity.user_input import shown
 
+#: Batches of Arrow are put together to so many rows: each is a block by itself otherwise.
+_SHORT = 32_768
+
 
 def exports_stream(source: Any) -> bool:
     """Return whether an object follows Arrow's protocol of streams."""
@@ -86,14 +89,25 @@ class Streams:
 
 
 def _of_batches(stream: Any, columns: Sequence[str] | None) -> Iterator[Block]:
-    """Yield the batches of a stream, of all columns for None."""
-    reader, first = import_pyarrow().RecordBatchReader.from_stream(stream), 0
+    """Yield the batches of a stream, of all columns for None; short ones, which are copied, together."""
+    pa, first, waiting = import_pyarrow(), 0, list[Any]()
+    reader = pa.RecordBatchReader.from_stream(stream)
     there = reader.schema.names
     refuse_duplicates(there, "Blocks")
     require_columns(columns or (), there, "the stream has")
+
+    def block() -> Block:
+        table = pa.Table.from_batches(waiting).combine_chunks() if len(waiting) > 1 else waiting[0]
+        taken = ((name, table.column(name)) for name in (there if columns is None else columns))
+        return Block("the stream", first, {name: c.chunk(0) if hasattr(c, "chunk") else c for name, c in taken})
+
     for batch in reader:
-        yield Block("the stream", first, {name: batch.column(name) for name in (there if columns is None else columns)})
-        first += batch.num_rows
+        waiting.append(batch)
+        if (n := sum(b.num_rows for b in waiting)) >= _SHORT:
+            yield block()
+            waiting, first = [], first + n
+    if any(b.num_rows for b in waiting):
+        yield block()
 
 
 def _length(block: Block) -> int:

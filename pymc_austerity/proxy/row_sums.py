@@ -21,6 +21,10 @@ from pymc_austerity.likelihood import VECTOR, RowLikelihood, row_predictor
 from pymc_austerity.likelihood.linked_functions import ONE_VECTOR, TOTAL_AND_SLOPE, reach_graph
 from pymc_austerity.likelihood.row_entries import RowEntries, find_row_entries
 
+#: Rows that read fewer than one in so many coordinates are summed entry by entry, not by a matrix product.
+_FEW = 8
+
+
 #: ``sums(derivatives, psi, data, coordinates)``: Σ ℓ_i over a chunk of rows, its gradient by ψ and its Hessian along
 #: `coordinates`; the data are the fixed arrays and then the rows.
 Sums = Callable[..., tuple[float, np.ndarray, np.ndarray]]
@@ -173,17 +177,42 @@ def _build_through_predictor(data: types.Type) -> Hessian:
         if coordinates.size == 0:
             return np.empty((0, 0))
         (w,) = call_at(derivatives.weight, result, of_rows, (psi, data))
-        X, weighted = np.empty((coordinates.size, w.size)), np.empty((coordinates.size, w.size))
+        X = np.empty((coordinates.size, w.size))
+        # Of every row, the coordinates that it reads, while they are few.
+        most = coordinates.size // _FEW
+        read, counts = np.empty((w.size, most + 1), np.int64), np.zeros(w.size, np.int64)
         direction = np.zeros(psi.size)
         for i in range(coordinates.size):
             direction[coordinates[i]] = 1.0
             (x,) = call_at(derivatives.along, result, along, (direction, psi, data))
             direction[coordinates[i]] = 0.0
             for j in range(w.size):  # row by row numba would compile an error message for seconds
-                X[i, j], weighted[i, j] = x[j], x[j] * w[j]
-        return weighted @ X.T
+                X[i, j] = x[j]
+                if x[j] != 0.0 and counts[j] <= most:
+                    read[j, counts[j]] = i
+                    counts[j] += 1
+        if counts.max() > most:
+            weighted = np.empty((coordinates.size, w.size))
+            for i in range(coordinates.size):
+                for j in range(w.size):
+                    weighted[i, j] = X[i, j] * w[j]
+            return weighted @ X.T
+        return _sum_of_few(X, w, read, counts)
 
     return hessian
+
+
+@njit(nogil=True)
+def _sum_of_few(X, w, read, counts):  # type: ignore[no-untyped-def]
+    """Return XᵀWX from the entries that are not zero."""
+    curvature = np.zeros((X.shape[0], X.shape[0]))
+    for j in range(w.size):
+        for a in range(counts[j]):
+            k = read[j, a]
+            weighted = w[j] * X[k, j]
+            for b in range(counts[j]):
+                curvature[k, read[j, b]] += weighted * X[read[j, b], j]
+    return curvature
 
 
 _ENTRIES = types.Tuple((types.int64[:, ::1], types.float64[:, ::1], types.int64[::1]))

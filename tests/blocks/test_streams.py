@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import pymc_austerity as pma
+from pymc_austerity.blocks import streams
 from pymc_austerity.blocks.columns import Container
 from pymc_austerity.blocks.streams import Streams
 
@@ -195,8 +196,10 @@ def test_what_yields_no_rows_is_refused(source, message):
         table_of(source, CONTAINERS[1:2], columns={}, codes={}, n_rows=N)
 
 
-def test_a_row_of_a_later_batch_is_named():
+@pytest.mark.parametrize("short", [1, 2**30], ids=["each by itself", "put together"])
+def test_a_row_of_a_later_batch_is_named(short, monkeypatch):
     """Batches of 777 rows that make one part are blocks, whose rows are numbered on."""
+    monkeypatch.setattr(streams, "_SHORT", short)
     values = np.zeros(2_000)
     values[1_900] = np.nan
     batches = pa.table({"a": values}).to_batches(max_chunksize=777)
