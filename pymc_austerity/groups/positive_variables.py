@@ -2,20 +2,21 @@
 
 A slope or an effect that is positive by its prior, and may be zero by the data, has a law with a long tail to one side
 in the logarithm that PyMC moves.  Here b = w log(1 + exp(s/w)), and s is moved: far above w it is b, and below zero it
-falls as a logarithm does.  w is about the standard deviation that the rows leave to b, found by their curvature.
+falls as a logarithm does.  w is half the standard deviation that the rows leave to b, found by their curvature.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.transforms import LogTransform
 from pymc.model import Model
+from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Variable
+from pytensor.graph.utils import MethodNotDefined
 from scipy import optimize
 
 from pymc_austerity.compile.graph_compiler import interpret_log_density
@@ -34,12 +35,26 @@ _PROBES, _STEP = 12, 1e-3
 _PART = 0.5
 
 
-class _Rows(NamedTuple):
-    """The log-likelihood of some rows as a function of θ."""
+class _Rows:
+    """Some rows from all over the table, and functions of θ of them."""
 
-    n_of_all: float  # the rows of the model for each of these
-    terms: Callable[[np.ndarray], np.ndarray]
-    slope: Callable[[np.ndarray], np.ndarray]  # of their sum
+    def __init__(self, data: ModelData):
+        likelihood, n_rows = data.likelihood, len(data.rows)
+        some = np.unique(np.linspace(0, n_rows - 1, min(_ROWS, n_rows)).astype(np.int64))
+        self.of_all = n_rows / len(some)  # the rows of the model for each of these
+        self.theta, self.rows = likelihood.theta, likelihood.row_log_likelihood
+        self._given = likelihood.others, *likelihood.fixed, *likelihood.batches
+        self._values = data.others0, *data.fixed, *data.rows.take(some).arrays
+
+    def function(self, graph: Variable) -> Callable[[np.ndarray], np.ndarray]:
+        """Return a graph as a function of θ."""
+        function = interpret_log_density([self.theta, *self._given], graph)
+
+        def evaluated(theta: np.ndarray) -> np.ndarray:
+            with np.errstate(all="ignore"):
+                return np.asarray(function(theta, *self._values))
+
+        return evaluated
 
 
 def changes_of_positive_variables(model: Model, data: ModelData) -> dict[Variable, ChangeOfVariables]:
@@ -52,34 +67,20 @@ def changes_of_positive_variables(model: Model, data: ModelData) -> dict[Variabl
     }
     if not positive:
         return {}
-    rows = _some_rows(data)
-    linear = {rv: block for rv, block in positive.items() if _nearly_quadratic(rows, data.theta0, block)}
+    rows = _Rows(data)
+    terms = rows.function(rows.rows)
+    linear = {rv: block for rv, block in positive.items() if _nearly_quadratic(terms, data.theta0, block)}
     if not linear:
         return {}
-    widths = _widths(rows, data.theta0, list(linear.values()))
-    return {rv: _change(rv, width, model) for (rv, _), width in zip(linear.items(), widths, strict=True)}
+    try:
+        slope = rows.function(pytensor.grad(rows.rows.sum(), rows.theta))
+    except (NotImplementedError, NullTypeGradError, MethodNotDefined):  # as is said where rows are expanded
+        return {}
+    widths = _widths(terms, slope, rows.of_all, data.theta0, list(linear.values()))
+    return {rv: _change(rv, width, model) for rv, width in zip(linear, widths, strict=True)}
 
 
-def _some_rows(data: ModelData) -> _Rows:
-    """Return rows from all over the table."""
-    likelihood, n_rows = data.likelihood, len(data.rows)
-    some = np.unique(np.linspace(0, n_rows - 1, min(_ROWS, n_rows)).astype(np.int64))
-    given = [likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
-    terms = interpret_log_density(given, likelihood.row_log_likelihood)
-    slope = interpret_log_density(given, pytensor.grad(likelihood.row_log_likelihood.sum(), likelihood.theta))
-    at = data.others0, *data.fixed, *data.rows.take(some).arrays
-
-    def of(function: Callable[..., np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
-        def evaluated(theta: np.ndarray) -> np.ndarray:
-            with np.errstate(all="ignore"):
-                return np.asarray(function(theta, *at))
-
-        return evaluated
-
-    return _Rows(n_rows / len(some), of(terms), of(slope))
-
-
-def _nearly_quadratic(rows: _Rows, theta: np.ndarray, block: Block) -> bool:
+def _nearly_quadratic(terms: Callable[[np.ndarray], np.ndarray], theta: np.ndarray, block: Block) -> bool:
     """Whether rows have smaller third differences in the variable than in its logarithm."""
     own = slice(block.start, block.stop)
 
@@ -88,21 +89,31 @@ def _nearly_quadratic(rows: _Rows, theta: np.ndarray, block: Block) -> bool:
         for change in logarithms:
             moved = theta.copy()
             moved[own] += change
-            values.append(rows.terms(moved))
+            values.append(terms(moved))
         return float(np.abs(values[3] - 3 * values[2] + 3 * values[1] - values[0]).sum())
 
     in_itself, in_logarithm = third_difference(np.log1p(_CHANGES)), third_difference(_CHANGES)
     return in_itself < _SHARE * in_logarithm
 
 
-def _widths(rows: _Rows, theta: np.ndarray, blocks: list[Block]) -> list[np.ndarray]:
-    """Return about the standard deviation that rows leave to each entry of variables, at most where these start."""
+def _widths(
+    terms: Callable[[np.ndarray], np.ndarray],
+    slope: Callable[[np.ndarray], np.ndarray],
+    of_all: float,
+    theta: np.ndarray,
+    blocks: list[Block],
+) -> list[np.ndarray]:
+    """Return w for each entry of variables, at most where these start.
+
+    `terms` and `slope` return the log-likelihood of some rows, and the slope of their sum; there are `of_all` times as
+    many rows.
+    """
     own = np.concatenate([np.arange(b.start, b.stop) for b in blocks])
 
     def negative(at: np.ndarray) -> tuple[float, np.ndarray]:
         away = at - theta
-        value = rows.terms(at).sum() - _PULL * away @ away / 2
-        return (-value, -(rows.slope(at) - _PULL * away)) if np.isfinite(value) else (1e300, np.zeros(at.size))
+        value = terms(at).sum() - _PULL * away @ away / 2
+        return (-value, -(slope(at) - _PULL * away)) if np.isfinite(value) else (1e300, np.zeros(at.size))
 
     likely = optimize.minimize(negative, theta, jac=True, method="L-BFGS-B", options={"maxiter": _STEPS}).x
     likely[own] = theta[own]  # rows are about quadratic in them: their curvature is the same everywhere
@@ -112,10 +123,10 @@ def _widths(rows: _Rows, theta: np.ndarray, blocks: list[Block]) -> list[np.ndar
         for step in (_STEP, -_STEP):
             moved = likely.copy()
             moved[own] = np.log(start * (1 + step * signs))
-            sides.append(rows.slope(moved)[own] / np.exp(moved[own]))
+            sides.append(slope(moved)[own] / np.exp(moved[own]))
         curvature -= signs * (sides[0] - sides[1]) / (2 * _STEP * start) / _PROBES
     with np.errstate(all="ignore"):
-        widths = _PART / np.sqrt(rows.n_of_all * curvature)
+        widths = _PART / np.sqrt(of_all * curvature)
     widths = np.where(np.isfinite(widths), np.minimum(widths, start), start)
     ends = np.cumsum([b.stop - b.start for b in blocks])[:-1]
     return [of.reshape(b.shape) for of, b in zip(np.split(widths, ends), blocks, strict=True)]

@@ -60,6 +60,16 @@ def test_variables_in_which_rows_are_quadratic_are_changed(write, names):
     assert {rv.name for rv in changed_in(write)} == names
 
 
+def test_rows_without_a_slope_are_left_as_they_are(monkeypatch):
+    """What they lack is said where they are expanded."""
+
+    def no_slope(*_):
+        raise NotImplementedError
+
+    monkeypatch.setattr("pytensor.grad", no_slope)
+    assert changed_in(slopes_of_groups) == {}
+
+
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
 def test_widths_are_half_of_what_rows_leave(unit, monkeypatch):
     """Wherever the scale of the errors starts, and in any unit of the covariate."""
