@@ -1,4 +1,4 @@
-"""Positive variables in which rows are quadratic are moved in coordinates that know zero."""
+"""Positive variables in which rows are nearly quadratic are moved in coordinates of their own."""
 
 import numpy as np
 import pymc as pm
