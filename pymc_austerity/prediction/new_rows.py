@@ -120,7 +120,7 @@ def new_groups(model: Model, rows: NewRows, observed: Any) -> list[NewGroups]:
     try:
         # Of sets of rows that are taken together the numbers of groups would no longer be those of a container.
         data = read_model(model, model.value_vars, observed, None, several=False, number_rows=True, join=True)
-        found = read_groups(model, observed, data=data)
+        found = read_groups(model, data.terms.sets[0].names, data=data)
     except GroupsNotFoundError:
         return []
     arrays: list[np.ndarray] = [np.zeros(rows.n, np.int64)] * len(found.data.rows.arrays)

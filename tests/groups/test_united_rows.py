@@ -1,6 +1,7 @@
 """Outcomes of different length whose rows read effects of the same groups are read as rows of one table."""
 
 import logging
+from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -13,6 +14,7 @@ from toy import sampled
 import pymc_austerity as pma
 from pymc_austerity.groups import as_one_set, read_groups
 from pymc_austerity.likelihood import read_model, united_rows
+from pymc_austerity.prediction.new_rows import new_groups
 
 RNG = np.random.default_rng(41)
 N, G, H = 500, 12, 7
@@ -132,6 +134,17 @@ def test_outcomes_that_are_named_are_united_alone():
     found = read_groups(model, ["some", "amount"])
     assert found.data.terms.sets[0].names == ["some and amount"]
     assert found.data.likelihood.n_rows == N + SEEN.sum()
+
+
+def test_new_groups_are_found_by_their_container():
+    """In united rows the numbers are no longer those of a container, and no group would be new."""
+    with pm.Model() as model:
+        u = effects()
+        pm.Normal("many", u[pm.Data("g", GROUP)], 1.0, observed=X)
+        pm.Normal("few", u[GROUP[:20]], 2.0, observed=X[:20])
+    assert read_groups(model).data.likelihood.n_rows == N + 20
+    new = SimpleNamespace(of_rows={"g": np.array([0, G + 1])}, n=2)
+    assert [(of.n_known, of.n_new) for of in new_groups(model, new, None)] == [(G, 2)]
 
 
 @pytest.mark.slow
