@@ -51,9 +51,9 @@ class Heard(logging.Handler):
 
 
 def draws_of(idata: Any, model: pm.Model) -> Draws:
-    """Return the draws of all entries of the free variables, chains by draws."""
+    """Return the draws of all entries of the free variables that were kept, chains by draws."""
     found = {}
-    for rv in model.free_RVs:
+    for rv in (rv for rv in model.free_RVs if rv.name in idata.posterior):
         values = idata.posterior[rv.name].to_numpy()
         for i, entry in enumerate(np.moveaxis(values.reshape(*values.shape[:2], -1), 2, 0)):
             found[f"{rv.name}[{i}]"] = entry

@@ -218,6 +218,19 @@ def zero_sum(levels: int = 50, n_rows: int = 20_000) -> pm.Model:
     return model
 
 
+def crossed(n_rows: int, users: int, films: int) -> pm.Model:
+    """Return a logistic regression on two crossed factors: whether a user likes a film."""
+    rng = np.random.default_rng(2)
+    u, f = rng.integers(0, users, n_rows), rng.integers(0, films, n_rows)
+    eta = 0.5 + rng.normal(0, 0.8, users)[u] + rng.normal(0, 0.5, films)[f]
+    with pm.Model() as model:
+        mean, user_sd, film_sd = pm.Normal("mean", 0, 2), pm.HalfNormal("user_sd", 1), pm.HalfNormal("film_sd", 1)
+        user, film = pm.Normal("user", 0, user_sd, shape=users), pm.Normal("film", 0, film_sd, shape=films)
+        observed = (rng.random(n_rows) < 1 / (1 + np.exp(-eta))).astype("int8")
+        pm.Bernoulli("y", logit_p=mean + user[u] + film[f], observed=observed)
+    return model
+
+
 FORMULAS = [
     ("normal ~ x + (1|h)", "gaussian"), ("normal ~ x + (x|g)", "gaussian"), ("yes ~ x + (1|h)", "bernoulli"),
     ("yes ~ x + (x|g)", "bernoulli"), ("yes ~ x + (1|g) + (1|h)", "bernoulli"), ("count ~ x + (x|g)", "poisson"),
@@ -247,4 +260,9 @@ MODELS: dict[str, Callable[[], pm.Model]] = {
     "counts, one row a group": counts,
     "rates of 5,000 users": rates,
     "effects that sum to zero": zero_sum,
+}
+#: Left out unless they are asked for.
+LARGE: dict[str, Callable[[], pm.Model]] = {
+    "crossed, 500,000 rows": partial(crossed, 500_000, 20_000, 5_000),
+    "crossed, 5,000,000 rows": partial(crossed, 5_000_000, 200_000, 50_000),
 }

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from pymc.model import Model
 
+from pymc_austerity.groups.bounded_variables import changes_of_bounded_variables
 from pymc_austerity.groups.centred_model import CentredModel, after, centred_model, in_other_coordinates
 from pymc_austerity.groups.dummies_as_numbers import numbers_to_write
 from pymc_austerity.groups.factor import GroupsNotFoundError
 from pymc_austerity.groups.grouping import Groups, NoGroupsError, find_groups
 from pymc_austerity.groups.nested_groups import numbers_of_coarser
-from pymc_austerity.groups.positive_variables import changes_of_positive_variables
 from pymc_austerity.likelihood import Coordinates, ModelData, read_model, united_rows
 from pymc_austerity.tried_setup import once
 
@@ -100,8 +100,8 @@ def _with_groups(
     own, read = data, data.derived or model
     if centred is not None:
         own, read = _in_effects(model, data, centred, observed, several=False), centred.model
-    positive = in_other_coordinates(read, changes_of_positive_variables(read, own))
-    if positive is not None:
-        centred = positive if centred is None else after(centred, positive)
+    bounded = in_other_coordinates(read, changes_of_bounded_variables(read, own))
+    if bounded is not None:
+        centred = bounded if centred is None else after(centred, bounded)
         own, read = _in_effects(model, data, centred, observed, several=False), centred.model
     return ModelWithGroups(read, own, find_groups(read, own, centred.zero_sums if centred is not None else {}))

@@ -13,7 +13,7 @@ from numba import njit
 import pymc_austerity as pma
 from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.compile.cache import cached
-from pymc_austerity.groups import positive_variables
+from pymc_austerity.groups import bounded_variables
 from pymc_austerity.groups.group_mode import find_group_centre
 from pymc_austerity.groups.group_parts import data_by_reference
 from pymc_austerity.groups.group_shifts import find_shifts
@@ -266,7 +266,7 @@ def test_slopes_far_from_quadratic_are_named(changes, named, monkeypatch):
     In the logarithm of the first the rows are far from quadratic, and not in what moves in its place.
     """
     if not changes:
-        monkeypatch.setattr(positive_variables, "LogTransform", ())
+        monkeypatch.setattr(bounded_variables, "LogTransform", ())
     rng, n = np.random.default_rng(4), 4_000
     x, group = rng.normal(size=(n, 2)), np.arange(n) % 20
     p = 1 / (1 + np.exp(-1.5 * x[:, 1]))

@@ -1,4 +1,6 @@
-"""Positive variables in which rows are nearly quadratic are moved in coordinates of their own."""
+"""Bounded variables in which rows are nearly quadratic are moved in coordinates of their own."""
+
+from dataclasses import replace
 
 import numpy as np
 import pymc as pm
@@ -10,14 +12,15 @@ from scipy import stats
 from toy import sampled
 
 import pymc_austerity as pma
-from pymc_austerity.groups import group_search, positive_variables, read_groups
-from pymc_austerity.groups.positive_variables import changes_of_positive_variables
+from pymc_austerity.groups import bounded_variables, group_search, read_groups
+from pymc_austerity.groups.bounded_variables import changes_of_bounded_variables
 from pymc_austerity.likelihood import read_model, with_blocks
 
 RNG = np.random.default_rng(43)
 G, N = 12, 240
 GROUP, X = np.arange(N) % G, RNG.gamma(2.0, 0.25, N)
 B = np.where(np.arange(G) < 5, 0.0, np.abs(RNG.normal(0, 1, G)))
+LEVEL = RNG.integers(0, 5, N)
 Y = B[GROUP] * X + RNG.normal(0, 0.4, N)
 
 
@@ -35,6 +38,20 @@ def rates_of_groups():
     pm.Poisson("y", pm.Gamma("b", pm.Exponential("tau", 1), 1.0, shape=G)[GROUP], observed=np.round(X * 4))
 
 
+def few_zeros():
+    """Zeros beyond those of the counts, of which there are none."""
+    psi = pm.Uniform("b", 0, 1)
+    mean = pm.math.exp(pm.Normal("u", 1.5, pm.HalfNormal("sd", 1), shape=G)[GROUP])
+    pm.ZeroInflatedPoisson("y", psi=1 - psi, mu=mean, observed=RNG.poisson(np.exp(1.5), N))
+
+
+def monotonic():
+    """An ordered predictor whose steps are shares."""
+    steps = pt.concatenate([[0.0], pt.cumsum(pm.Dirichlet("b", np.ones(4)))])
+    u = pm.Normal("u", 0, pm.HalfNormal("tau", 1), shape=G)
+    pm.Normal("y", u[GROUP] + pm.Normal("slope", 0, 1) * steps[LEVEL], 0.4, observed=Y)
+
+
 def scale_of_rows():
     pm.Normal("y", pm.Normal("mu", 0, 1), pm.HalfNormal("b", 1), observed=Y)
 
@@ -46,14 +63,14 @@ def slopes_without_bounds():
 def changed_in(write):
     with pm.Model() as model:
         write()
-    return changes_of_positive_variables(model, read_model(model, model.value_vars, None, None))
+    return changes_of_bounded_variables(model, read_model(model, model.value_vars, None, None))
 
 
 @pytest.mark.parametrize(
     ("write", "names"),
     [
         (slopes_of_groups, {"b"}), (logistic_slopes, {"b"}), (rates_of_groups, set()), (scale_of_rows, set()),
-        (slopes_without_bounds, set()),
+        (slopes_without_bounds, set()), (few_zeros, {"b"}), (monotonic, {"b"}),
     ],
 )  # fmt: skip
 def test_variables_in_which_rows_are_quadratic_are_changed(write, names):
@@ -75,36 +92,40 @@ def test_widths_are_half_of_what_rows_leave(unit, monkeypatch):
     """Wherever the scale of the errors starts, and in any unit of the covariate."""
     found = []
 
-    def kept(*given):
-        found.extend(widths(*given))
-        return found
+    def kept(of, width, model):
+        found.append(width)
+        return change(of, width, model)
 
-    widths = positive_variables._widths
-    monkeypatch.setattr(positive_variables, "_widths", kept)
+    change = bounded_variables._change
+    monkeypatch.setattr(bounded_variables, "_change", kept)
     with pm.Model() as model:
         b = pm.HalfNormal("b", 10 / unit, shape=G)
         mean = pm.Normal("mu", 0, 10) + b[GROUP] * (unit * X)
         pm.Normal("y", mean, pm.HalfNormal("sigma", 10), observed=3 + Y)
-    changes_of_positive_variables(model, read_model(model, model.value_vars, None, None))
+    changes_of_bounded_variables(model, read_model(model, model.value_vars, None, None))
     known = 0.4 / (unit * np.sqrt(np.bincount(GROUP, X**2)))
     ratio = found[0] / known
     assert (ratio > 0.25).all()
     assert (ratio < 1.0).all()
 
 
-def test_densities_differ_by_the_jacobian_of_the_map():
+@pytest.mark.parametrize(
+    ("write", "name"), [(slopes_of_groups, "b_log__"), (few_zeros, "b_interval__"), (monotonic, "b_simplex__")]
+)
+def test_densities_differ_by_the_jacobian_of_the_map(write, name):
     with pm.Model() as model:
-        slopes_of_groups()
+        write()
     found, rng = read_groups(model), np.random.default_rng(1)
     point = {name: 0.5 * rng.standard_normal(np.shape(v)) for name, v in model.initial_point().items()}
     coordinates, blocks = found.data.coordinates, found.data.likelihood.blocks
-    own = next(slice(block.start, block.stop) for block in blocks if block.name == "b_log__")
+    own = next(slice(block.start, block.stop) for block in blocks if block.name == name)
     theta, step = coordinates.theta(point), 1e-6
-    np.testing.assert_allclose(coordinates.point(point, theta)["b_log__"], point["b_log__"], rtol=1e-9)
-    ends = [coordinates.theta(point | {"b_log__": point["b_log__"] + side * step})[own] for side in (1, -1)]
-    slope = (ends[0] - ends[1]) / (2 * step)
+    np.testing.assert_allclose(coordinates.point(point, theta)[name], point[name], rtol=1e-9)
+    steps = step * np.eye(point[name].size).reshape(-1, *np.shape(point[name]))
+    ends = [[coordinates.theta(point | {name: point[name] + side * h})[own] for h in steps] for side in (1, -1)]
+    jacobian = (np.array(ends[0]) - ends[1]) / (2 * step)
     moved = with_blocks(point, theta, blocks)
-    known = model.compile_logp(mode="FAST_COMPILE")(point) - np.log(slope).sum()
+    known = model.compile_logp(mode="FAST_COMPILE")(point) - np.linalg.slogdet(jacobian)[1]
     assert found.model.compile_logp(mode="FAST_COMPILE")(moved) == pytest.approx(known, rel=1e-7)
 
 
@@ -113,7 +134,7 @@ def test_rows_do_not_stay_multiples_below_zero(looks_below, monkeypatch):
     """Far above zero the slope of a row by s is a multiple of that by an effect, as was found there, and below not."""
     if not looks_below:
         monkeypatch.setattr(group_search, "is_transformed_name", lambda name: False)
-    monkeypatch.setattr(positive_variables, "_PART", 1e-3)
+    monkeypatch.setattr(bounded_variables, "_PART", 1e-3)
     with pm.Model() as model:
         u = pm.Normal("u", 0, pm.HalfNormal("sd", 1), shape=(G, 2))
         eta = u[GROUP, 0] + u[GROUP, 1] * X + pm.HalfNormal("b", 1) * np.sin(np.arange(N))
@@ -137,15 +158,13 @@ def truncated_law(sigma=0.4, tau=1.0):
 def test_slopes_about_zero_have_their_law(right, monkeypatch):
     """The Jacobian of the map left out is the planted mistake."""
     if not right:
-        change = positive_variables._change
+        change = bounded_variables._change
 
-        def without_jacobian(b, width, model):
-            found = change(b, width, model)
-            return type(found)(
-                found.effects, found.new, found.inverse, found.log_prior + pt.softplus(-found.new / width), {}
-            )
+        def without_jacobian(of, width, model):
+            found = change(of, width, model)
+            return replace(found, log_prior=found.log_prior + pt.softplus(-found.new / width))
 
-        monkeypatch.setattr(positive_variables, "_change", without_jacobian)
+        monkeypatch.setattr(bounded_variables, "_change", without_jacobian)
     with pm.Model() as model:
         b = pm.HalfNormal("b", 1.0, shape=G)
         pm.Normal("y", b[GROUP] * X + 0 * pm.Normal("spare", 0, 1), 0.4, observed=Y)
