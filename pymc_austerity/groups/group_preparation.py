@@ -77,7 +77,7 @@ def prepare_groups(search: GroupSearch) -> PreparedGroups:
         return found._replace(bounds=no_bounds(*expansion.cross.shape), costs=nothing, passes=passes + 2)
     _check_order(found, search, moves[0][1])
     _check_groups(found, search, *moves[0])
-    found = _with_bounds(found, search)._replace(near_bounds=_near_bounds(found, search))
+    found = _with_bounds(found, search)._replace(far_from_quadratic=_far_from_quadratic(found, search))
     return found._replace(costs=estimate_costs(search, moves, expansion, found.bounds))
 
 
@@ -98,10 +98,10 @@ def _find_centre(search: GroupSearch) -> tuple[GroupCentre, GroupCentre, bool]:
     return centre, steered, left > _MUCH
 
 
-def _near_bounds(found: PreparedGroups, search: GroupSearch) -> tuple[str, ...]:
+def _far_from_quadratic(found: PreparedGroups, search: GroupSearch) -> tuple[str, ...]:
     """Return the bounded variables along which the rows leave their expansion, two standard deviations from the mean.
 
-    Such are slopes that are positive by their prior and zero by the data, and small shares.
+    Such is a rate of saturation of what hardly has an effect.
     """
     covariance, z, names = found.factor @ found.factor.T, np.zeros(found.expansion.own.shape), []
     sd, groups, centre = np.sqrt(np.diag(covariance)), search.model.groups, found.expansion.centre

@@ -65,7 +65,7 @@ class PreparedGroups(NamedTuple):
     #: Whether the quadratic that steers leaves so much of all rows that the law of φ has to be learnt while tuning.
     rough: bool = False
     #: Names of bounded variables of which the rows are far from their expansion where the posterior lies.
-    near_bounds: tuple[str, ...] = ()
+    far_from_quadratic: tuple[str, ...] = ()
 
     @property
     def nothing_left(self) -> bool:

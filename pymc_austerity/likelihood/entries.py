@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytensor.tensor as pt
+from pymc.distributions.timeseries import AutoRegressiveRV, RandomWalkRV
 from pymc.model.fgraph import ModelDeterministic
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Apply, Variable
@@ -15,7 +16,7 @@ from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.basic import Alloc, Join
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
-from pytensor.tensor.extra_ops import Repeat
+from pytensor.tensor.extra_ops import CumOp, Repeat
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, IncSubtensor
 
@@ -33,7 +34,7 @@ _MOVES = (AdvancedSubtensor, Alloc, DimShuffle, Repeat, Reshape, SpecifyShape, V
 
 
 def entries_in_shape(var: Variable, free: Shapes, shape: tuple[int, ...]) -> Variable | None:
-    """Return the entries of an array that is broadcast to a shape, in C order, where variables have several of them.
+    """Return the entries of an array that is broadcast to a shape, in C order, where these repeat or are of a walk.
 
     Parameters
     ----------
@@ -174,7 +175,7 @@ def _of_source(
     is_computed = source.owner is not None and isinstance(source.owner.op, Elemwise)
     of_parts = is_computed and (is_beside_others(source) or (not as_a_whole and len(shape) > 1))
     n_read = place.size if as_a_whole else len(place)
-    if not of_parts and not (only_repeated and n_read < 2 * size):
+    if not of_parts and (not only_repeated or n_read >= 2 * size or _is_walk(source, free)):
         return _indexed(source, place, places, put)
     if source.owner is None or not is_computed:
         return None
@@ -187,6 +188,15 @@ def _of_source(
         for_all = place.ndim > 1 and np.array_equal(numbers[0].ravel(), of_part) and np.all(numbers == numbers[0])
         parts.append(part if for_all else _read(part, free, numbers, only_repeated, put))
     return None if any(part is None for part in parts) else source.owner.op(*parts)
+
+
+def _is_walk(source: Variable, free: Shapes) -> bool:
+    """Whether a table is a variable whose entries follow each other by their prior, or has sums of steps of its own."""
+    op = None if source.owner is None else source.owner.op
+    if not isinstance(op, CumOp):
+        return isinstance(op, AutoRegressiveRV | RandomWalkRV)
+    shapes = {free[rv] for rv in ancestors([source], blockers=free) if rv in free}
+    return _shape(source.owner.inputs[0], free) in shapes
 
 
 def _indexed(source: Variable, place: np.ndarray, places: np.ndarray, put: Constant) -> Variable:

@@ -120,11 +120,10 @@ def warn_of_few_draws(decider: GroupDecider, name: str) -> None:
     bent = int((decider.prepared.tails.number >= 0).sum())
     groups = decider.model.groups
     n_groups = len(groups.own)
-    if near := decider.prepared.near_bounds:
+    if far := decider.prepared.far_from_quadratic:
         _log.warning(
-            f"The rows are far from quadratic in {', '.join(near)}, close to a bound of its values: "
-            f"{name} will read most of the rows, and have few effective draws of it. Sample with pm.NUTS, or give it a "
-            "prior without a bound where values beyond are possible."
+            f"The rows are far from quadratic in {', '.join(far)} over the width of the posterior: {name} will have "
+            "few effective draws of it. Give it a narrower prior where more is known of it, or sample with pm.NUTS."
         )
     elif bent > _MOST_BENT * n_groups:
         _log.warning(
@@ -183,7 +182,8 @@ def describe_groups(groups: Groups) -> str:
         f"{size} coefficients of columns" if n == 1 else f"{n:,} groups with {size} parameter{'s' * (size > 1)} each"
         for n, size in numbers
     ]
-    return f"{', '.join(factors)} ({', '.join(groups.names)}) and {groups.shared.size} shared parameters"
+    shared = groups.shared.size
+    return f"{', '.join(factors)} ({', '.join(groups.names)}) and {shared} shared parameter{'s' * (shared > 1)}"
 
 
 def _read(

@@ -29,6 +29,10 @@ def not_centred(name, size):
     return pm.Deterministic(name, pm.HalfNormal(f"sd_{name}") * pm.Normal(f"z_{name}", shape=size))
 
 
+def walks(n, length):
+    return pm.GaussianRandomWalk("w", sigma=pm.HalfNormal("sd"), init_dist=pm.Normal.dist(), shape=(n, length))
+
+
 def counts(mean):
     pm.Poisson("y", pm.math.exp(mean), observed=TABLE)
 
@@ -70,6 +74,12 @@ LONG = {
     "with zeros": (with_zeros, lambda: effects("a", ROWS)[:, None] + effects("b", COLUMNS)),
     "cutpoints of columns": (ordinal, lambda: effects("a", ROWS)[:, None] + np.zeros(COLUMNS)),
     "slopes of rows": (counts, lambda: effects("a", (ROWS, 3)) @ np.tile(X.T, COLUMNS // ROWS + 1)[:, :COLUMNS]),
+    "a walk of each row": (counts, lambda: walks(ROWS, COLUMNS)),
+    "a walk of each column": (counts, lambda: walks(COLUMNS, ROWS).T),
+    "walks by their steps": (
+        counts,
+        lambda: pm.HalfNormal("sd") * pt.cumsum(pm.Normal("z", shape=(ROWS, COLUMNS)), axis=1),
+    ),
     "slopes beside rows": (counts, lambda: effects("a", ROWS)[:, None] + X @ effects("b", (3, COLUMNS))),
 }
 

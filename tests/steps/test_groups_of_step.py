@@ -36,30 +36,30 @@ def grouped(n_groups=N_GROUPS, prior=None):
     return model
 
 
-CLOSE = "far from quadratic in b, close to a bound of its values.*pm.NUTS"
+FAR = "far from quadratic in b over the width of the posterior.*pm.NUTS"
 MANY_BENT = "6 of the 10 groups of u are far from normal .*pm.NUTS"
 MANY_SHARED = "The 10 parameters that the groups of u share.*pm.NUTS"
 MANY_SCALES = "The 60 parameters beside u, among them scales of coefficients"
 
 
 @pytest.mark.parametrize(
-    ("bent", "shared", "rough", "first", "close", "said"),
+    ("bent", "shared", "rough", "first", "far", "said"),
     [
         (0, 40, False, [0, 10], (), None),
         (5, 3, True, [0, 10], (), None),
         (6, 3, True, [0, 10], (), MANY_BENT),
-        (6, 3, True, [0, 10], ("b",), CLOSE),
+        (6, 3, True, [0, 10], ("b",), FAR),
         (0, 9, True, [0, 10], (), None),
         (0, 10, True, [0, 10], (), MANY_SHARED),
         (0, 59, False, [0, 1], (), None),
         (0, 60, False, [0, 60, 61], (), MANY_SCALES),
     ],
 )
-def test_groups_that_move_badly_are_warned_of(caplog, bent, shared, rough, first, close, said):
+def test_groups_that_move_badly_are_warned_of(caplog, bent, shared, rough, first, far, said):
     """Most of them far from normal, many parameters shared of which few rows tell, or many scales of columns."""
     tails = SimpleNamespace(number=np.where(np.arange(first[-1]) < bent, 0, -1))
     groups = SimpleNamespace(own=np.zeros((first[-1], 2)), names=("u",), shared=np.arange(shared), first=first)
-    prepared = SimpleNamespace(tails=tails, rough=rough, near_bounds=close)
+    prepared = SimpleNamespace(tails=tails, rough=rough, far_from_quadratic=far)
     decider = SimpleNamespace(prepared=prepared, model=SimpleNamespace(groups=groups))
     groups_of_step.warn_of_few_draws(decider, "PenaltyMH")
     assert len(caplog.messages) == (said is not None)
