@@ -86,7 +86,10 @@ def find_group_centre(search: GroupSearch) -> GroupCentre:
             continue
         if far < _CLOSE_ENOUGH:
             return GroupCentre(here, phi, _covariance_factor(search, here, phi, scale), passes)
-        step, length, share = limited_step(wanted, factor, here, radius, len(search.rows))
+        here_means = search.surrogate.marginal(here.centre[here.shared], here)[1]
+        of_own = here_means[here.own] - here.centre[here.own]  # the rest follows φ, which is within its reach
+        step, length, share = limited_step(of_own, factor, here, radius, len(search.rows))
+        step = step + share * (theta - here_means)[here.own]
         theta[here.own] = with_zeros(here.centre[here.own] + step, here)
         if share < 1.0:
             theta[here.shared] = here.centre[here.shared] + share * (phi - here.centre[here.shared])

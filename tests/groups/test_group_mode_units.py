@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pymc as pm
 import pytest
+from cases import cases
 from grouped import search_of
 from scipy.optimize import minimize
 
@@ -66,6 +67,29 @@ def test_the_centre_of_groups_is_the_same_in_any_unit(centre_of, unit):
     np.testing.assert_allclose(np.sqrt((factor**2).sum(axis=1)) / scales, sds, rtol=0.02)
     assert np.abs((mean - moved) / scales - expected).max() < 0.2 * sds.max()
     assert abs(expected[1] - np.log(EFFECTS.std())) < 4 * sds[1]
+
+
+def censored(mean, scale, observed):
+    end = np.quantile(observed, 0.9)
+    pm.Censored("rows", pm.Normal.dist(mean, scale), lower=None, upper=end, observed=np.minimum(observed, end))
+
+
+ROWS = {"normal": lambda mean, scale, observed: pm.Normal("rows", mean, scale, observed=observed), "censored": censored}
+
+
+@pytest.mark.parametrize("name", cases(ROWS, ["normal"]))
+def test_a_level_far_from_the_start_is_found(name):
+    """Effects that were kept within a standard deviation of where they were did not follow their level, in 40 steps."""
+    unit, rng = 1e3, np.random.default_rng(10)
+    index, x, effects = rng.integers(0, 80, 8_000), rng.normal(size=8_000), rng.normal(0, 0.5, 80)
+    y = unit * (3 + 0.4 * x + effects[index] + rng.normal(size=8_000))
+    with pm.Model() as model:
+        effect = pm.Normal("effect", 0, pm.HalfNormal("scale", unit), shape=80)
+        mean = pm.Normal("level", 0, 10 * unit) + pm.Normal("slope", 0, unit) * x + effect[index]
+        ROWS[name](mean, pm.HalfNormal("s", 10 * unit), y)
+    search = search_of(model)
+    found, (at,) = find_group_centre(search), [b.start for b in search.data.likelihood.blocks if b.name == "level"]
+    assert abs(found.mean[search.model.groups.shared == at] / unit - 3 - effects.mean()) < 0.3
 
 
 @pytest.mark.slow
