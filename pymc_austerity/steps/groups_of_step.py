@@ -49,6 +49,8 @@ _MANY_GROUPS = 100
 _MOST_BENT = 0.5
 #: Above so many shared parameters their covariance is learnt too slowly, and the numbers of each group are too many.
 _MOST_SHARED = 200
+#: From so many effects on that depend on each other the parameters of their prior move slowly.
+_MANY_TIED = 12
 #: From so many on the law of what is shared is hard to learn, where the rows do not tell it, and beside columns: at 42
 #: one draw in six is effective for the slowest scale of a horseshoe, at 102 one in twenty.
 _MANY_SHARED, _MANY_BESIDE_COLUMNS = 10, 60
@@ -115,15 +117,28 @@ def say_one_decision(name: str, error: UnsupportedModelError) -> None:
     _log.info(f"{name} makes one decision over all parameters, as groups cannot be moved by themselves: {error}")
 
 
-def warn_of_few_draws(decider: GroupDecider, name: str) -> None:
-    """Warn where chains will, or may, have few effective draws; `name` is that of the step."""
+def warn_of_few_draws(decider: GroupDecider, name: str, replaced: Sequence[str]) -> None:
+    """Warn where chains will, or may, have few effective draws.
+
+    `name` is that of the step, and `replaced` those of the variables in whose places effects stand.
+    """
     bent = int((decider.prepared.tails.number >= 0).sum())
     groups = decider.model.groups
+    lengths = {
+        b.name: np.isin(np.arange(b.start, b.stop), groups.shared).sum() for b in decider.model.likelihood.blocks
+    }
+    tied = [effects for effects in replaced if lengths.get(effects, 0) >= _MANY_TIED]
     n_groups = len(groups.own)
     if far := decider.prepared.far_from_quadratic:
         _log.warning(
             f"The rows are far from quadratic in {', '.join(far)} over the width of the posterior: {name} will have "
             "few effective draws of it. Give it a narrower prior where more is known of it, or sample with pm.NUTS."
+        )
+    elif tied:
+        _log.warning(
+            f"{', '.join(tied)} are moved with what groups share, as their prior is not normal with a precision made "
+            f"of a few matrices: {name} may have few effective draws of the parameters of that prior. Write a "
+            "pm.gp.Latent as pm.gp.HSGP, or sample with pm.NUTS."
         )
     elif bent > _MOST_BENT * n_groups:
         _log.warning(

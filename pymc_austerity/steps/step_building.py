@@ -163,7 +163,7 @@ def _groups(found: ModelWithGroups, given: Given, example: ModelData, phases: Ph
             f"{given.made_by} reads all {decider.n_rows:,} rows at every draw, to be exact, where PenaltyMH() reads "
             f"a part: {decider.prepared.without_bounds.rstrip('.')}."
         )
-    warn_of_few_draws(decider, given.made_by)
+    warn_of_few_draws(decider, given.made_by, found.data.coordinates.replaced)
     tuning_draws = _tuning_draws(given.temperature, on_surrogate=not decider.prepared.rough)
     expected = expected_rows(decider)
     return Built(decider, found.data, GroupChain, learn_anew, OF_GROUPS, tuning_draws, expected)

@@ -12,6 +12,7 @@ from pytensor.graph.utils import MethodNotDefined
 
 import pymc_austerity as pma
 from pymc_austerity.acceptance import Barker, Exact, NoisePenalty, ScalableSubsampling, SequentialT
+from pymc_austerity.likelihood import Block
 from pymc_austerity.steps import groups_of_step
 from pymc_austerity.steps.step_building import OneDecision
 from pymc_austerity.unsupported_model import UnsupportedModelError
@@ -37,31 +38,35 @@ def grouped(n_groups=N_GROUPS, prior=None):
 
 
 FAR = "far from quadratic in b over the width of the posterior.*pm.NUTS"
+TIED = "^f are moved with what groups share.*pm.gp.HSGP"
 MANY_BENT = "6 of the 10 groups of u are far from normal .*pm.NUTS"
 MANY_SHARED = "The 10 parameters that the groups of u share.*pm.NUTS"
 MANY_SCALES = "The 60 parameters beside u, among them scales of coefficients"
 
 
 @pytest.mark.parametrize(
-    ("bent", "shared", "rough", "first", "far", "said"),
+    ("bent", "shared", "rough", "first", "far", "replaced", "said"),
     [
-        (0, 40, False, [0, 10], (), None),
-        (5, 3, True, [0, 10], (), None),
-        (6, 3, True, [0, 10], (), MANY_BENT),
-        (6, 3, True, [0, 10], ("b",), FAR),
-        (0, 9, True, [0, 10], (), None),
-        (0, 10, True, [0, 10], (), MANY_SHARED),
-        (0, 59, False, [0, 1], (), None),
-        (0, 60, False, [0, 60, 61], (), MANY_SCALES),
+        (0, 40, False, [0, 10], (), (), None),
+        (5, 3, True, [0, 10], (), (), None),
+        (6, 3, True, [0, 10], (), (), MANY_BENT),
+        (6, 3, True, [0, 10], ("b",), (), FAR),
+        (0, 9, True, [0, 10], (), (), None),
+        (0, 20, False, [0, 10], (), ("f", "u"), TIED),
+        (0, 11, False, [0, 10], (), ("f", "u"), None),
+        (0, 10, True, [0, 10], (), (), MANY_SHARED),
+        (0, 59, False, [0, 1], (), (), None),
+        (0, 60, False, [0, 60, 61], (), (), MANY_SCALES),
     ],
 )
-def test_groups_that_move_badly_are_warned_of(caplog, bent, shared, rough, first, far, said):
-    """Most of them far from normal, many parameters shared of which few rows tell, or many scales of columns."""
+def test_groups_that_move_badly_are_warned_of(caplog, bent, shared, rough, first, far, replaced, said):
+    """Most are far from normal, few rows tell of what is shared, or many scales or effects are moved with it."""
     tails = SimpleNamespace(number=np.where(np.arange(first[-1]) < bent, 0, -1))
     groups = SimpleNamespace(own=np.zeros((first[-1], 2)), names=("u",), shared=np.arange(shared), first=first)
     prepared = SimpleNamespace(tails=tails, rough=rough, far_from_quadratic=far)
-    decider = SimpleNamespace(prepared=prepared, model=SimpleNamespace(groups=groups))
-    groups_of_step.warn_of_few_draws(decider, "PenaltyMH")
+    likelihood = SimpleNamespace(blocks=[Block("f", (20,), "float64", 0, 20)])
+    decider = SimpleNamespace(prepared=prepared, model=SimpleNamespace(groups=groups, likelihood=likelihood))
+    groups_of_step.warn_of_few_draws(decider, "PenaltyMH", replaced)
     assert len(caplog.messages) == (said is not None)
     assert all(re.search(said, text) for text in caplog.messages)
 
