@@ -136,8 +136,8 @@ def warn_of_few_draws(decider: GroupDecider, name: str, replaced: Sequence[str])
         )
     elif tied:
         _log.warning(
-            f"{', '.join(tied)} are moved with what groups share, as their prior is not normal with a precision made "
-            f"of a few matrices: {name} may have few effective draws of the parameters of that prior. Write a "
+            f"The effects {', '.join(tied)} are moved with what groups share: their prior is not normal with a precision "
+            f"made of a few matrices. {name} may have few effective draws of the parameters of that prior. Write a "
             "pm.gp.Latent as pm.gp.HSGP, or sample with pm.NUTS."
         )
     elif bent > _MOST_BENT * n_groups:

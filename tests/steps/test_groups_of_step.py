@@ -38,7 +38,7 @@ def grouped(n_groups=N_GROUPS, prior=None):
 
 
 FAR = "far from quadratic in b over the width of the posterior.*pm.NUTS"
-TIED = "^f are moved with what groups share.*pm.gp.HSGP"
+TIED = "^The effects f are moved with what groups share.*pm.gp.HSGP"
 MANY_BENT = "6 of the 10 groups of u are far from normal .*pm.NUTS"
 MANY_SHARED = "The 10 parameters that the groups of u share.*pm.NUTS"
 MANY_SCALES = "The 60 parameters beside u, among them scales of coefficients"
