@@ -136,9 +136,9 @@ def warn_of_few_draws(decider: GroupDecider, name: str, replaced: Sequence[str])
         )
     elif tied:
         _log.warning(
-            f"The effects {', '.join(tied)} are moved with what groups share: their prior is not normal with a precision "
-            f"made of a few matrices. {name} may have few effective draws of the parameters of that prior. Write a "
-            "pm.gp.Latent as pm.gp.HSGP, or sample with pm.NUTS."
+            f"The effects {', '.join(tied)} are moved with what groups share: their prior is not normal with a "
+            f"precision made of a few matrices. {name} may have few effective draws of the parameters of that prior. "
+            "Write a pm.gp.Latent as pm.gp.HSGP, or sample with pm.NUTS."
         )
     elif bent > _MOST_BENT * n_groups:
         _log.warning(
