@@ -22,8 +22,6 @@ from pymc_austerity.unsupported_model import UnsupportedModelError
 _MAX_PASSES = 40
 #: Steps of this many standard deviations end it, and the first step allowed in any parameter, see `_first_reach`.
 _CLOSE_ENOUGH, _FIRST_RADIUS = 0.2, 1.0
-#: Radius below which all make the same part of their steps.
-_TOGETHER = 0.3
 #: Standard deviations, as rows know them, within which a coefficient of a column is taken for zero: within the first.
 _TOLD = 0.15
 #: Steps of fewer standard deviations are made, whatever becomes of the log posterior.
@@ -86,11 +84,11 @@ def find_group_centre(search: GroupSearch) -> GroupCentre:
             continue
         if far < _CLOSE_ENOUGH:
             return GroupCentre(here, phi, _covariance_factor(search, here, phi, scale), passes)
-        here_means = search.surrogate.marginal(here.centre[here.shared], here)[1]
-        of_own = here_means[here.own] - here.centre[here.own]  # the rest follows φ, which is within its reach
-        step, length, share = limited_step(of_own, factor, here, radius, len(search.rows))
-        step = step + share * (theta - here_means)[here.own]
-        theta[here.own] = with_zeros(here.centre[here.own] + step, here)
+        following = np.zeros(wanted.shape)
+        if not are_columns(here.first).any():  # effects go along with φ, whose step is within its own reach
+            following = (theta - search.surrogate.marginal(here.centre[here.shared], here)[1])[here.own]
+        step, length, share = limited_step(wanted - following, factor, here, radius, len(search.rows))
+        theta[here.own] = with_zeros(here.centre[here.own] + step + following, here)
         if share < 1.0:
             theta[here.shared] = here.centre[here.shared] + share * (phi - here.centre[here.shared])
             of_shared = share * of_shared
@@ -130,10 +128,9 @@ def limited_step(
     Lengths are in units of a first step.  A step that is too long is shortened as a whole, as the parameters of a group
     may be nearly collinear.  Groups that their prior ties to each other make a part of their step
     together, which such a prior allows.  Where there are columns, φ and all groups make the same part of theirs, as
-    they follow each other: it is as long as what it changes for a row.  So they do where the radius is small: factors
-    that make up for each other, as an interaction and its main effects, gain nothing by steps of which each is cut.
+    they follow each other: it is as long as what it changes for a row.
     """
-    if are_columns(expansion.first).any() or radius < _TOGETHER:
+    if are_columns(expansion.first).any():
         square = np.einsum("gj,gjk,gk->", wanted, expansion.precision, wanted) - 2 * sum_over_cells(wanted, expansion)
         length = float(np.sqrt(max(square, 0.0) / n_rows))
         share = min(1.0, radius / max(length, radius))

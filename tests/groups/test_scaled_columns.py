@@ -289,6 +289,5 @@ def test_nearly_collinear_columns_beside_groups_find_their_mode(monkeypatch):
     names = [b.name for b in search.model.likelihood.blocks if b.stop - b.start == 1]
     assert found.mean[names.index("sigma_log__")] == pytest.approx(np.log(0.4), abs=0.05)
     monkeypatch.setattr(group_mode, "are_columns", lambda first: np.zeros(len(first) - 1, bool))
-    monkeypatch.setattr(group_mode, "_TOGETHER", 0.0)
     with pytest.raises(GroupModeError, match="did not end"):
         group_mode.find_group_centre(search)
