@@ -161,9 +161,9 @@ class _Rows:
     def nearly_quadratic(self, of: _Bounded, theta: np.ndarray) -> bool:
         """Whether rows have smaller third differences in a variable than in what PyMC moves."""
         values, step = self._values(theta), np.zeros(theta.size)
-        step[of.own] = of.room(values[of.own]) * np.resize(
-            (1.0, -1.0) if of.are_shares else 1.0, of.block.stop - of.block.start
-        )
+        step[of.own] = of.room(values[of.own])
+        if of.are_shares:  # what some gain others lose
+            step[of.own][1::2] *= -1.0
         along = (self._theta(values + _STEP * step) - self._theta(values - _STEP * step)) / (2 * _STEP)
 
         def third_difference(points: list[np.ndarray]) -> float:
