@@ -13,6 +13,7 @@ from numba import njit
 import pymc_austerity as pma
 from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.compile.cache import cached
+from pymc_austerity.groups import bounded_variables
 from pymc_austerity.groups.group_mode import find_group_centre
 from pymc_austerity.groups.group_parts import data_by_reference
 from pymc_austerity.groups.group_shifts import find_shifts
@@ -258,13 +259,22 @@ def test_levels_of_ratings_that_walk_are_shifted_all_at_once():
     assert abs(search.total(one) - search.total(theta)) > 1e-3  # a rating alone changes rows
 
 
-@pytest.mark.parametrize(("effect", "named"), [(1.0, ()), (0.0, ("rate",))])
-def test_variables_that_rows_are_far_from_quadratic_in_are_named(effect, named):
-    """The rate of saturation of what has no effect: that of what has one is known."""
+@pytest.mark.parametrize(("changes", "named"), [(True, ()), (False, ("slope",))])
+def test_slopes_far_from_quadratic_are_named(changes, named, monkeypatch):
+    """The data say of one that it is a standard error above zero, about, and of another that it is 1.5.
+
+    In the logarithm of the first the rows are far from quadratic, and not in what moves in its place.
+    """
+    if not changes:
+        monkeypatch.setattr(bounded_variables, "_bounded", lambda *_: None)
     rng, n = np.random.default_rng(4), 4_000
-    x, group = rng.gamma(2.0, 1.0, n), np.arange(n) % 20
+    x, group = rng.normal(size=(n, 2)), np.arange(n) % 20
+    p = 1 / (1 + np.exp(-1.5 * x[:, 1]))
+    y = (rng.random(n) < p).astype(int)
+    error = y - p
+    x[:, 0] += (np.sqrt(np.sum(p * (1 - p))) - x[:, 0] @ error) / (error @ error) * error
     with pm.Model():
+        slope, steep = pm.HalfNormal("slope", 1), pm.HalfNormal("steep", 1)
         u = pm.Normal("u", 0, pm.HalfNormal("s", 1), shape=20)
-        mean = u[group] + pm.HalfNormal("b", 1) * pm.math.tanh(pm.Gamma("rate", 3, 2) * x)
-        pm.Normal("y", mean, 0.5, observed=effect * np.tanh(x) + 0.5 * rng.normal(size=n))
+        pm.Bernoulli("y", logit_p=slope * x[:, 0] + steep * x[:, 1] + u[group], observed=y)
         assert pma.PenaltyMH(progressbar=False).decider.prepared.far_from_quadratic == named
