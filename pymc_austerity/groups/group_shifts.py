@@ -21,6 +21,8 @@ from pymc_austerity.rows import Rows
 _POINTS, _SPREAD, _STEPS = 2, 0.3, (1.0, -0.7)
 #: What may differ, relative to the largest of what is compared; and of sums of squares.
 _RELATIVE_ERROR, _OF_SQUARES = 1e-9, 1e-10
+#: Steps that are tried for the width of the prior, and changes of its logarithm, as a share, that are rounding.
+_TRIES, _ROUNDING = 14, 1e-12
 #: Steps of scales for derivatives of the prior of effects, and the share of these that may be left along a shift.
 _SMALL, _NEARLY = 1e-3, 0.05
 
@@ -131,10 +133,11 @@ def _with_mean(direction: np.ndarray, f: int, search: GroupSearch, thetas: list[
     """Add to a direction along effects the shared parameter that is their mean, if the rows do not read it."""
     data, groups, terms = search.data, search.model.groups, search.model.prior.terms
     own, at = slice(groups.first[f], groups.first[f + 1]), (data.others0, *data.fixed)
+    step = _length(direction, search, thetas[0]) or 1.0  # in any unit one that the prior of the effects sees
     for p in np.setdiff1d(groups.shared, groups.read):
         with_it = direction.copy()
         with_it[p] = 1.0
-        changes = [terms(t + 0.5 * with_it, *at)[0][own] - terms(t, *at)[0][own] for t in thetas]
+        changes = [terms(t + step * with_it, *at)[0][own] - terms(t, *at)[0][own] for t in thetas]
         if np.abs(changes).max() <= _RELATIVE_ERROR * (1 + np.abs(terms(thetas[0], *at)[0][own]).max()):
             return with_it
     return direction
@@ -150,9 +153,12 @@ def _keeps_sums(direction: np.ndarray, search: GroupSearch) -> bool:
 def _length(direction: np.ndarray, search: GroupSearch, theta: np.ndarray) -> float | None:
     """Return the standard deviation of the prior along a direction, or None where it has none."""
     step, here = 1.0, search.log_prior(theta)
-    for _ in range(8):
+    for _ in range(_TRIES):
         sides = [search.log_prior(theta + sign * step * direction) for sign in (1, -1)]
         curvature = 2 * here - sum(sides)
+        if abs(curvature) <= _ROUNDING * abs(here):
+            step *= 100
+            continue
         if not curvature > 0 or not np.isfinite(curvature):
             step /= 4
             continue

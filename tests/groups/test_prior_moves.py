@@ -238,6 +238,28 @@ def test_local_scales_have_no_slices_of_their_own():
     assert len(steps.chosen) < 7 < len(steps.sliced)
 
 
+@pytest.mark.parametrize("unit", [1.0, 1e9])
+def test_shifts_of_crossed_effects_are_as_long_as_their_unit(unit):
+    """Half a unit was no step that a prior of 1e9 saw: a scale of the other factor went along with the effects."""
+    rng = np.random.default_rng(3)
+    i, j = rng.integers(0, 20, 800), rng.integers(0, 12, 800)
+    with pm.Model() as model:
+        u = pm.Normal("u", 0, pm.HalfNormal("su", unit), shape=20)
+        v = pm.Normal("v", 0, pm.HalfNormal("sv", unit), shape=12)
+        mean = pm.Normal("mean", 0, unit) + u[i] + v[j]
+        pm.StudentT("y", nu=5, mu=mean, sigma=pm.HalfNormal("s", unit), observed=unit * rng.normal(size=800))
+    search = search_of(model)
+    theta = search.data.theta0
+    shifts = find_shifts(search, theta)
+    blocks = {b.name: np.arange(b.start, b.stop) for b in search.model.likelihood.blocks}
+    scales = np.concatenate([blocks[name] for name in blocks if name.endswith("_log__")])
+    assert len(shifts) == 1  # the mean is that of the first effects, and goes along with them
+    assert not shifts[:, scales].any()
+    for shift in shifts:
+        sides = search.log_prior(theta + shift) + search.log_prior(theta - shift)
+        assert 2 * search.log_prior(theta) - sides == pytest.approx(1.0, rel=1e-3)
+
+
 def test_levels_of_ratings_that_walk_are_shifted_all_at_once():
     """A constant may be added to all ratings of a season; given the other seasons' it hardly moves."""
     rng, seasons = np.random.default_rng(2), 5
