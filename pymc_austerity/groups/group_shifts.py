@@ -134,11 +134,15 @@ def _with_mean(direction: np.ndarray, f: int, search: GroupSearch, thetas: list[
     data, groups, terms = search.data, search.model.groups, search.model.prior.terms
     own, at = slice(groups.first[f], groups.first[f + 1]), (data.others0, *data.fixed)
     step = _length(direction, search, thetas[0]) or 1.0  # in any unit one that the prior of the effects sees
+
+    def change(along: np.ndarray) -> float:
+        return float(np.abs([(terms(t + step * along, *at)[0] - terms(t, *at)[0])[own] for t in thetas]).max())
+
+    rounding = _ROUNDING * (1 + np.abs(terms(thetas[0], *at)[0][own]).max())
     for p in np.setdiff1d(groups.shared, groups.read):
         with_it = direction.copy()
         with_it[p] = 1.0
-        changes = [terms(t + step * with_it, *at)[0][own] - terms(t, *at)[0][own] for t in thetas]
-        if np.abs(changes).max() <= _RELATIVE_ERROR * (1 + np.abs(terms(thetas[0], *at)[0][own]).max()):
+        if change(with_it) <= _RELATIVE_ERROR * change(direction) + rounding:
             return with_it
     return direction
 
@@ -169,11 +173,18 @@ def _length(direction: np.ndarray, search: GroupSearch, theta: np.ndarray) -> fl
 
 
 def _rows_stay(search: GroupSearch, thetas: list[np.ndarray], direction: np.ndarray) -> bool:
-    """Whether all rows stay as they are where θ moves along a direction."""
+    """Whether all rows stay as they are where θ moves along a direction.
+
+    That is, change by a rounding error of themselves, and of their change where variables go by different shares.
+    """
+    blocks = search.model.likelihood.blocks
+    shares = np.repeat(np.linspace(0.5, 1.5, len(blocks)), [b.stop - b.start for b in blocks])
     for theta, step in zip(thetas, _STEPS, strict=True):
         for batch in chunks(search.rows):
             new, old = search.both_sides(theta + step * direction, theta, batch)
-            if not (np.abs(new - old) <= _RELATIVE_ERROR * (1 + np.abs(old)) * 10).all():
+            apart, _ = search.both_sides(theta + step * shares * direction, theta, batch)
+            rounding = 10 * _RELATIVE_ERROR * np.abs(apart - old) + _ROUNDING * (1 + np.abs(old))
+            if not (np.abs(new - old) <= rounding).all():
                 return False
     return True
 

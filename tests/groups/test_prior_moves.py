@@ -238,7 +238,7 @@ def test_local_scales_have_no_slices_of_their_own():
     assert len(steps.chosen) < 7 < len(steps.sliced)
 
 
-@pytest.mark.parametrize("unit", [1.0, 1e9])
+@pytest.mark.parametrize("unit", [1.0, 1e9, 1e-9])
 def test_shifts_of_crossed_effects_are_as_long_as_their_unit(unit):
     """Half a unit was no step that a prior of 1e9 saw: a scale of the other factor went along with the effects."""
     rng = np.random.default_rng(3)
@@ -258,6 +258,19 @@ def test_shifts_of_crossed_effects_are_as_long_as_their_unit(unit):
     for shift in shifts:
         sides = search.log_prior(theta + shift) + search.log_prior(theta - shift)
         assert 2 * search.log_prior(theta) - sides == pytest.approx(1.0, rel=1e-3)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-9])
+def test_a_shift_that_rows_see_is_none_in_any_unit(unit):
+    """Far out in units of 1e-9 it changed rows by what was taken for rounding, and draws were off by .6 sds."""
+    rng, weeks = np.random.default_rng(1), 80
+    week, true = rng.integers(0, weeks, 8_000), 20 + np.cumsum(rng.normal(0, 0.3, weeks))
+    with pm.Model() as model:
+        steps = pm.HalfNormal("s", unit) * pm.Normal("z", shape=weeks)
+        walk = pm.Normal("first", 0, 30 * unit) + pm.math.cumsum(steps)
+        pm.Normal("y", walk[week], pm.HalfNormal("sd", 10 * unit), observed=unit * rng.normal(true[week], 1))
+    search = search_of(model)
+    assert len(find_shifts(search, find_group_centre(search).expansion.centre)) == 0
 
 
 def test_levels_of_ratings_that_walk_are_shifted_all_at_once():
