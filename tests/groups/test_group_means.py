@@ -101,6 +101,22 @@ def test_a_prior_with_a_kink_has_no_curvature():
 
 
 @pytest.mark.slow
+def test_a_mode_at_the_kinks_of_all_effects_is_no_centre():
+    """Of 30 rows a group the search for a mode ends where all effects are equal, and the mean has no width."""
+    rng, index = np.random.default_rng(31), np.repeat(np.arange(100), 30)
+    effects = 0.7 * rng.laplace(size=100)
+    with pm.Model() as model:
+        mean, scale = pm.Normal("mean", 0, 1), pm.HalfNormal("scale", 1)
+        yes = rng.random(index.size) < 1 / (1 + np.exp(1 - effects[index]))
+        pm.Bernoulli("y", logit_p=pm.Laplace("effect", mean, scale, shape=100)[index], observed=yes.astype(int))
+    search = search_of(model)
+    false = group_mode.find_group_centre(search)
+    assert false.factor[0, 0] < 0.01
+    assert not is_curved(search, false.expansion)
+    assert abs(find_means(search)[0].mean[0] - np.median(effects) + 1) < 0.4
+
+
+@pytest.mark.slow
 def test_effects_have_the_law_of_quadrature():
     """Those of a prior with a kink do not have that of normal effects, which is the planted mistake."""
     model = model_of("a kink")

@@ -30,6 +30,11 @@ def step(model):
     return pma.ApproxMH(proxy=None, epsilon="auto", tolerance=0.02, model=model)
 
 
+def test_a_step_says_by_what_its_test_is_designed_to_err(model, step):
+    assert "its test is designed to err by 0.02 on average" in " ".join(repr(step).split())
+    assert "designed" not in repr(pma.ApproxMH(proxy=None, epsilon=0.01, model=model))
+
+
 def _stats(idata, name, warmup=False):
     return group(idata, "warmup_sample_stats" if warmup else "sample_stats")[name].to_numpy()
 
