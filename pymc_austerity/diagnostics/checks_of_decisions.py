@@ -26,7 +26,14 @@ from pymc_austerity.diagnostics.reliability_report import Reliability, report_of
 from pymc_austerity.diagnostics.results import SamplingResult
 from pymc_austerity.diagnostics.statistics_of_step import stats_of_step
 from pymc_austerity.diagnostics.time_allowance import Allowance
-from pymc_austerity.diagnostics.verdicts import Finding, judge_acceptance, judge_location, judge_movement, not_looked_at
+from pymc_austerity.diagnostics.verdicts import (
+    Finding,
+    judge_acceptance,
+    judge_location,
+    judge_movement,
+    judge_other_mode,
+    not_looked_at,
+)
 from pymc_austerity.kernel import Decider
 
 #: Row terms evaluated over all states at most, unless n_states= asks for more.
@@ -74,6 +81,8 @@ class ChecksOfDecisions:
         if self.mixing.values.shape[1] < FEWEST_DRAWS:  # nor do they show whether a chain moves
             return report_of(findings, 0.0, self.table)
         findings += check(["acceptance"], lambda: [judge_acceptance(float(stats["accepted"].mean()))])
+        if (prepared := self.decider.parts.prepared) is not None and prepared.kept.other_mode:
+            findings += check(["modes"], lambda: [judge_other_mode(prepared.kept.other_mode)])
         findings += check(["movement", "location", "scale"], self._place)
         if self.is_exact:
             findings += check(["batch means"], lambda: judge_exact_decisions(stats))

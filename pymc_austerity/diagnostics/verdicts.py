@@ -109,6 +109,15 @@ def judge_movement(change: float) -> Finding:
     return finding("movement", verdict, change, reason, remedy)
 
 
+def judge_other_mode(where: str) -> Finding:
+    """Say that the draws are of one of two modes."""
+    remedy = (
+        "These draws are of one mode. Use them where both are one model with its components exchanged; otherwise "
+        "compare with a run that starts from the other, by initial_point=, or use pm.sample_smc."
+    )
+    return Finding("modes", CARE, 2.0, where, remedy)
+
+
 def judge_location(shift: MeanShift, known_by: str) -> Finding:
     """Judge how far the draws lie from where the posterior is: as far as that is shown."""
     reason = (

@@ -100,8 +100,10 @@ def _with_groups(
     own, read = data, data.derived or model
     if centred is not None:
         own, read = _in_effects(model, data, centred, observed, several=False), centred.model
+    found = find_groups(read, own, centred.zero_sums if centred is not None else {})
     bounded = in_other_coordinates(read, changes_of_bounded_variables(read, own))
-    if bounded is not None:
-        centred = bounded if centred is None else after(centred, bounded)
-        own, read = _in_effects(model, data, centred, observed, several=False), centred.model
-    return ModelWithGroups(read, own, find_groups(read, own, centred.zero_sums if centred is not None else {}))
+    if bounded is None:
+        return ModelWithGroups(read, own, found)
+    centred = bounded if centred is None else after(centred, bounded)
+    own, read = _in_effects(model, data, centred, observed, several=False), centred.model
+    return ModelWithGroups(read, own, find_groups(read, own, centred.zero_sums))

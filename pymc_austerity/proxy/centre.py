@@ -13,6 +13,7 @@ from pytensor.graph.utils import MethodNotDefined
 from scipy import linalg
 
 from pymc_austerity.compile.addresses import NOWHERE
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import Density, RowLikelihood, Surroundings
 from pymc_austerity.likelihood.layout import flatten_onto, user_name
 from pymc_austerity.proxy.bend import SampledSums, by_powers
@@ -37,6 +38,9 @@ from pymc_austerity.user_input import finite_values
 
 _log = logging.getLogger("pymc_austerity")
 
+#: Draws of a surrogate about a point in a tail that are compared with the posterior, and the share that has to be
+#: effective: with less a random walk on uniform rows is as good.
+_COMPARED, _LEAST_EFFECTIVE = 100, 0.05
 #: Times that the centre moves to the mean of the surrogate at most.
 _MAX_MOVES = 3
 #: Standard deviations of the posterior, root mean square over its directions, that it may be away from where the rows
@@ -51,6 +55,7 @@ class Kept(NamedTuple):
     value: float  # Σ ℓ_i there
     pairs: list[tuple[np.ndarray, np.ndarray]]  # draws of θ between which rows are weighed
     factor: np.ndarray  # of the covariance of the surrogate, by which bounds are in units of the posterior's width
+    other_mode: str = ""  # where another mode is that no chain gets to, a sentence; empty where none was found
 
 
 class ToLearn(NamedTuple):
@@ -86,6 +91,7 @@ class Centre(NamedTuple):
     tuned: Tuned
     coordinates: np.ndarray
     rows_read: int
+    other_mode: str = ""
 
 
 def find_centre(given: ToLearn, taylor: Taylor) -> Centre:
@@ -96,9 +102,33 @@ def find_centre(given: ToLearn, taylor: Taylor) -> Centre:
     if given.may_bend and taylor.order == 2 and taylor.centre is None:
         found = _bent_centre(posterior, given.surrogate, mode, around)
         if found is not None:
-            return found
-    stays = taylor.centre is not None
-    return once("centre", of, lambda: _settle(posterior, given.surrogate, mode, around, stays=stays))
+            return found._replace(other_mode=mode.other)
+    stays = taylor.centre is not None or bool(mode.tail)
+    centre = once("centre", of, lambda: _settle(posterior, given.surrogate, mode, around, stays=stays))
+    if mode.tail and _effective_share(posterior, given.surrogate, centre, around) < _LEAST_EFFECTIVE:
+        raise NoProxyError(
+            f"the posterior of '{mode.tail}' is nearly all tail, as of a log rate that neither rows nor prior inform: "
+            "what is known at one place does not describe it. Give it a prior that says where it is, or move it by a "
+            "step of its own, such as pm.Slice, and the others by this one with vars="
+        )
+    if mode.tail:
+        _log.info(f"Rows are expanded in the tail of '{mode.tail}', as most of its posterior is there.")
+    return centre._replace(other_mode=mode.other)
+
+
+def _effective_share(posterior: LogPosterior, surrogate: Surrogate, centre: Centre, around: Surroundings) -> float:
+    """Return the share of draws of a surrogate that are effective for the posterior, as importance sampling counts."""
+    rows, d = posterior.samples.search, posterior.full_pass.theta_size
+    draws = centre.tuned.draws[:: -(-len(centre.tuned.draws) // _COMPARED)]
+    log_weights = []
+    for theta in draws:
+        psi = np.append(theta, centre.psi[d:])
+        of_rows = posterior.full_pass(psi, posterior.fixed, rows, hessian=False).value / posterior.temperature
+        value = posterior.prior.value(psi, posterior.fixed) + of_rows * len(posterior.rows) / len(rows)
+        log_weights.append(value - uninterrupted(surrogate.evaluate, theta, centre.tuned.move.linearisation, around)[0])
+    finite = np.where(np.isfinite(log_weights), log_weights, -np.inf)
+    weights = np.exp(finite - finite.max())
+    return float(weights.sum() ** 2 / (weights**2).sum() / len(draws))
 
 
 def stay_at(kept: Kept, given: ToLearn) -> Centre:
@@ -143,7 +173,7 @@ def _find_mode(given: ToLearn, taylor: Taylor) -> tuple[LogPosterior, Mode]:
 
 def _bent_centre(posterior: LogPosterior, surrogate: Surrogate, mode: Mode, around: Surroundings) -> Centre | None:
     """Return the expansion at the mode in powers of parameters; None where it is no better in these."""
-    (psi, sums, scaling), c, temperature = mode, posterior.coordinates, posterior.temperature
+    (psi, sums, scaling, *_), c, temperature = mode, posterior.coordinates, posterior.temperature
     of_sample = SampledSums(posterior, psi)
     powers = of_sample.find_powers(posterior.total(psi, sums, posterior.rows).hessian)
     if not powers.any():
@@ -187,7 +217,7 @@ def _settle(posterior: LogPosterior, surrogate: Surrogate, mode: Mode, around: S
     A centre that the user gave `stays`, and one pass is enough for it.  `around` are the surroundings of the surrogate.
     """
     full_pass, prior, fixed, rows, samples, temperature = posterior
-    psi, sums, scaling = mode
+    psi, sums, scaling, *_ = mode
     run_pilot, d, c = build_pilot(surrogate.trajectory), full_pass.theta_size, full_pass.coordinates
     of_theta = scaling.of_theta(c, d)
 

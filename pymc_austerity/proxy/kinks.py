@@ -1,43 +1,32 @@
 """Rows with a kink, as those of an absolute value, have no second derivative there: what is expanded has it rounded.
 
 A sum of many |y_i − x_iᵀβ|, each with its kink at another place, is as smooth as the posterior is wide.  √(r² + h²) is
-expanded in place of |r|, with h the width of r under the posterior.  The rows that a test reads stay as they are, so
-that h decides how much the expansion leaves of a row, and no more.  It differs from |r| far from the kink too, by about
-h²/2|r|, so that rows which seldom cross it have a weight.
+expanded in place of |r|, and r/√(r² + h²) in place of the sign of r, with h the width of r under the posterior.  The
+rows that a test reads stay as they are, so that h decides how much the expansion leaves of a row, and no more.  It
+differs from |r| far from the kink too, by about h²/2|r|, so that rows which seldom cross it have a weight.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.gradient import grad
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import graph_replace
-from pytensor.graph.traversal import ancestors
+from pytensor.graph.traversal import ancestors, toposort
 from pytensor.scalar import basic as scalars
 from pytensor.tensor.elemwise import Elemwise
-from scipy import optimize
 
-from pymc_austerity.compat import pushforward
-from pymc_austerity.compile.graph_compiler import interpret_log_density
-from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import RowLikelihood
-from pymc_austerity.proxy.full_pass import read_coordinates
+from pymc_austerity.proxy.comparisons import COMPARISONS, with_kinks
+from pymc_austerity.proxy.kink_widths import find_widths
 from pymc_austerity.rows import Table
 
-#: Rows on which widths are found, the width that the search begins with, in typical sizes of the argument, and the
-#: steps of the search; of more parameters than so many no matrix of curvatures is held.
-_SAMPLE, _BEGIN, _STEPS, _MANY = 20_000, 0.3, 100, 500
-#: The width that the search ends with, in standard deviations: rows that read large covariates have larger ones than
-#: the typical row.
-WIDTH = 1.5
-#: Relative change of a curvature of the rows from which on rounding matters: a square of |r| has no kink.  Of very many
-#: parameters so many are looked at.
-_MATTERS, _LOOKED_AT = 0.05, 30
+#: The width h, in standard deviations of what has the kink.
+WIDTH = 0.8
+_KINKS = scalars.Abs | scalars.Sign | scalars.Maximum | scalars.Minimum | scalars.Clip | COMPARISONS
 
 
 def with_kinks_rounded(
@@ -48,86 +37,109 @@ def with_kinks_rounded(
     `start` is ψ = (θ, others), from which the mode of some of the rows is searched; `width` is h, in standard
     deviations of what has the kink.
     """
-    if not (kinks := _kinks(likelihood)):
+    nodes = [node for node in toposort([likelihood.row_log_likelihood]) if _may_have_kink(node, likelihood)]
+    compared = [node for node in nodes if isinstance(_by_entries(node), COMPARISONS)]
+    kinks = {*nodes}.difference(compared).union(with_kinks(compared, likelihood, table, fixed, start))
+    if not kinks:
         return likelihood
-    widths = pt.dvector("widths", shape=(len(kinks),))
-    standing_in = {kink: _rounded(kink, r, widths[k]) for k, (kink, r) in enumerate(kinks.items())}
-    (rounded,) = graph_replace([likelihood.row_log_likelihood], standing_in)
-    found = _find_widths(replace(likelihood, rounded=rounded), kinks, widths, table, fixed, start)
+    rounding = _Rounding(kinks)
+    rounded = rounding.of(likelihood.row_log_likelihood)
+    found = find_widths(replace(likelihood, rounded=rounded), rounding.widths, table, fixed, start)
     if found is None:
         return likelihood
-    (rounded,) = graph_replace([rounded], {widths: pt.constant(width * found)})
+    known = {h: pt.constant(width * one) for h, one in zip(rounding.widths.values(), found, strict=True)}
+    (rounded,) = graph_replace([rounded], known)
     return replace(likelihood, rounded=rounded)
 
 
-def _kinks(likelihood: RowLikelihood) -> dict[Variable, Variable]:
-    """Return what has a kink where a number is zero that depends on θ and on the data of a row, with that number."""
-    found = {}
-    for node in dict.fromkeys(v.owner for v in ancestors([likelihood.row_log_likelihood]) if v.owner is not None):
-        op = node.op.scalar_op if isinstance(node.op, Elemwise) else None
-        if isinstance(op, scalars.Abs | scalars.Sign):
-            number = node.inputs[0]
-        elif isinstance(op, scalars.Maximum | scalars.Minimum) and len(node.inputs) == 2:
-            number = node.inputs[0] - node.inputs[1]
-        else:
-            continue
-        behind = set(ancestors([number]))
-        if likelihood.theta in behind and behind & set(likelihood.batches):
-            found[node.outputs[0]] = number
-    return found
+def _by_entries(node: Apply) -> scalars.ScalarOp | None:
+    """Return what a node does to each entry of its inputs, or None where it does something else."""
+    return node.op.scalar_op if isinstance(node.op, Elemwise) else None
 
 
-def _rounded(kink: Variable, number: Variable, width: Variable) -> Variable:
-    """Return what stands in for a kink."""
-    op, size = kink.owner.op.scalar_op, pt.sqrt(number**2 + width**2)
-    if isinstance(op, scalars.Sign):
-        return number / size
-    if isinstance(op, scalars.Abs):
-        return size
-    return (sum(kink.owner.inputs) + (size if isinstance(op, scalars.Maximum) else -size)) / 2
+def _may_have_kink(node: Apply, likelihood: RowLikelihood) -> bool:
+    """Return whether a node has a kink at a place that depends on θ and on the data of a row, or compares there."""
+    if not isinstance(_by_entries(node), _KINKS):
+        return False
+    behind = set(ancestors(node.inputs))
+    return likelihood.theta in behind and not behind.isdisjoint(likelihood.batches)
 
 
-def _find_widths(
-    likelihood: RowLikelihood, kinks: Mapping[Variable, Variable], widths: Variable, table: Table,
-    fixed: Sequence[np.ndarray], start: np.ndarray,
-) -> np.ndarray | None:  # fmt: skip
-    """Return the standard deviations of the numbers under the posterior, or None where rounding does not matter."""
-    n, read, d = len(table), read_coordinates(likelihood), likelihood.theta_size
-    numbers = np.sort(np.random.default_rng(2021).choice(n, min(_SAMPLE, n), replace=False))
-    (sample,) = table.samples([numbers])
-    psi, along = likelihood.psi_vector("psi"), likelihood.psi_vector("along")
-    sizes = pt.stack([pt.abs(number).mean() for number in kinks.values()])
-    graphs = [likelihood.log_prior, likelihood.row_log_likelihood.sum(), likelihood.expanded.sum(), sizes]
-    prior, rows, rounded, sizes = graph_replace(
-        graphs, {likelihood.theta: psi[:d], likelihood.others: psi[d:]}, strict=False
-    )
-    density = prior + n / len(sample) * rounded
-    inputs, data = [psi, widths, *likelihood.fixed, *likelihood.batches], [*fixed, *sample.arrays]
-    sizes_at = interpret_log_density(inputs, [sizes])
-    density_at = interpret_log_density(inputs, [density, grad(density, psi)])
-    second = [pushforward(pushforward(total, psi, along), psi, along) for total in (rows, rounded)]
-    curvatures_at = interpret_log_density([along, *inputs], second)
+class _Rounding:
+    """Writes a graph with some of its kinks rounded."""
 
-    def at(x: np.ndarray) -> np.ndarray:
-        found = start.copy()
-        found[read] = x
-        return found
+    def __init__(self, kinks: Collection[Apply]):
+        self._kinks = kinks
+        self._differences: dict[tuple[Variable, Variable], Variable] = {}
+        #: From each number that is zero at a kink to its h.
+        self.widths: dict[Variable, Variable] = {}
 
-    def falls(x: np.ndarray) -> tuple[float, np.ndarray]:
-        value, slope = uninterrupted(density_at, at(x), wide, *data)
-        return -float(value), -slope[read]
+    def of(self, graph: Variable) -> Variable:
+        """Return a graph of row terms with its kinks rounded."""
+        written: dict[Variable, Variable] = {}
+        for node in toposort([graph]):
+            inputs = [written.get(v, v) for v in node.inputs]
+            if node in self._kinks:
+                written[node.outputs[0]] = self._stand_in(node, inputs)
+            elif inputs != node.inputs:
+                written.update(zip(node.outputs, _applied(node, inputs), strict=True))
+        return written.get(graph, graph)
 
-    with np.errstate(all="ignore"):
-        wide = _BEGIN * uninterrupted(sizes_at, start, np.ones(len(kinks)), *data)[0]
-        method: Literal["BFGS", "L-BFGS-B"] = "BFGS" if read.size <= _MANY else "L-BFGS-B"
-        mode = at(optimize.minimize(falls, start[read], jac=True, method=method, options={"maxiter": _STEPS}).x)
-        # Of D coefficients of N rows the argument of a row has about this as its standard deviation.
-        found = uninterrupted(sizes_at, mode, wide, *data)[0] * np.sqrt(read.size / n)
-        if not (np.isfinite(found).all() and (found > 0).all()):
-            return None
-        for k in read[:: -(-read.size // _LOOKED_AT)]:
-            direction = 1.0 * (np.arange(start.size) == k)
-            plain, smooth = uninterrupted(curvatures_at, direction, mode, WIDTH * found, *data)
-            if not abs(smooth - plain) <= _MATTERS * abs(smooth):
-                return np.asarray(found, dtype=float)
-    return None
+    def _stand_in(self, node: Apply, inputs: Sequence[Variable]) -> Variable:
+        """Return what stands in for the result of a node with a kink."""
+        op = _by_entries(node)
+        if isinstance(op, scalars.Abs):
+            return self._size(inputs[0])
+        if isinstance(op, scalars.Sign):
+            return self._sign(inputs[0])
+        if isinstance(op, scalars.Clip):
+            return self._smaller(self._larger(inputs[0], inputs[1]), inputs[2])
+        if isinstance(op, scalars.Maximum | scalars.Minimum):
+            of_two = self._larger if isinstance(op, scalars.Maximum) else self._smaller
+            found = inputs[0]
+            for other in inputs[1:]:
+                found = of_two(found, other)
+            return found
+        larger_first = isinstance(op, scalars.GT | scalars.GE)
+        return (1.0 + self._sign(self._difference(*(inputs if larger_first else inputs[::-1])))) / 2
+
+    def _larger(self, a: Variable, b: Variable) -> Variable:
+        return a if _is_infinite(b) else (a + b + self._size(self._difference(a, b))) / 2
+
+    def _smaller(self, a: Variable, b: Variable) -> Variable:
+        return a if _is_infinite(b) else (a + b - self._size(self._difference(a, b))) / 2
+
+    def _difference(self, a: Variable, b: Variable) -> Variable:
+        """Return a − b, one and the same wherever it is asked for."""
+        return self._differences.setdefault((a, b), a - b)
+
+    def _size(self, number: Variable) -> Variable:
+        """Return the absolute value of a number with its kink rounded."""
+        h = self.widths.setdefault(number, pt.dscalar("h"))
+        return pt.sqrt(number**2 + h**2)
+
+    def _sign(self, number: Variable) -> Variable:
+        """Return the sign of a number, rounded."""
+        return number / self._size(number)
+
+
+def _is_infinite(limit: Variable) -> bool:
+    return isinstance(limit, Constant) and bool(np.isinf(limit.data).all())
+
+
+def _applied(node: Apply, inputs: list[Variable]) -> list[Variable]:
+    """Return the outputs of a node for other inputs, of which comparisons are numbers between 0 and 1."""
+    op = _by_entries(node)
+    if all(old.type.dtype == new.type.dtype for old, new in zip(node.inputs, inputs, strict=True)):
+        return list(node.op.make_node(*inputs).outputs)
+    if isinstance(op, scalars.Cast):
+        return inputs
+    if isinstance(op, scalars.Switch):
+        return [inputs[2] + inputs[0] * (inputs[1] - inputs[2])]
+    if isinstance(op, scalars.AND):
+        return [inputs[0] * inputs[1]]
+    if isinstance(op, scalars.OR):
+        return [inputs[0] + inputs[1] - inputs[0] * inputs[1]]
+    if isinstance(op, scalars.Invert):
+        return [1.0 - inputs[0]]
+    return list(node.op.make_node(*inputs).outputs)

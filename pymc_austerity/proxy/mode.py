@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from functools import partial
-from itertools import count
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg, optimize
+from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from pymc_austerity.progress import setup_progress
 from pymc_austerity.proxy.full_pass import Sums
 from pymc_austerity.proxy.linear_maps import WIDE
-from pymc_austerity.proxy.log_posterior import LogPosterior, NoProxyError
+from pymc_austerity.proxy.log_posterior import LogPosterior
+from pymc_austerity.proxy.newton import ModeNotFoundError, Objective, newton, newton_of_more
 from pymc_austerity.proxy.scaling import Scaling, find_scaling
 from pymc_austerity.rows import Table
 
-#: A centre this many posterior standard deviations from the mode (Newton decrement) serves as well as the mode.
-_CLOSE_ENOUGH = 0.1
 #: Passes over all rows after which the search on all rows gives up.
 _MAX_PASSES = 10
 #: First of all a few rows are searched, from the given start and from points around it.
 _STARTS, _JITTER = 5, 1.0
-#: Times that a search from the mode of fewer rows is moved halfway back to the start.
-_HALVINGS = 30
-#: Of very many parameters from two points only, and with a trust region that has room for all of them.
-_STARTS_WIDE, _RADIUS_WIDE = 2, 0.3
+#: Of very many parameters from two points only.
+_STARTS_WIDE = 2
 #: Modes this many standard deviations apart are two; one whose log posterior is lower by more than this is negligible.
 _APART, _NEGLIGIBLE = 5.0, 20.0
-#: What the trust region may grow to: it doubles with every step that goes well, so a mode a million units away, as of
-#: a pressure in Pa under a flat prior, is reached in twenty steps more.
-_LARGEST_RADIUS = 1e12
+#: Where the log posterior falls by more between two modes, on a straight line of so many points, no chain passes from
+#: one to the other.
+_NO_WAY, _BETWEEN = 30.0, 9
 #: Two standard deviations from a mode the log posterior is lower by 2 where it is normal.  Less than the first: the
 #: mode lies at infinity.  Less than the second: most of it is tail, as for a log rate that the prior knows from less
 #: than .35 events; at one event it falls by 1.13, for a half-normal scale without rows by .94.
@@ -44,19 +38,13 @@ _WIDE, _MOST_DIRECTIONS = 2.0, 20
 
 
 class Mode(NamedTuple):
-    """A point near the posterior mode, and the sums over all rows there."""
+    """A point near the posterior mode, or in a tail that most of the posterior is, and the sums over all rows there."""
 
     psi: np.ndarray  # (θ, others) at the mode; coordinates that the rows do not read are those of the start
     sums: Sums  # log-likelihood, gradient and Hessian of all rows at `psi`
     scaling: Scaling  # the coordinates in which it was searched for
-
-
-class ModeNotFoundError(NoProxyError):
-    """There is no mode to expand around."""
-
-
-class _NoDensityError(ModeNotFoundError):
-    """A search starts where there is no density."""
+    other: str = ""  # where another mode is that no chain gets to from this one; empty where none was found
+    tail: str = ""  # the entry of ψ in whose tail `psi` lies, in place of the mode; empty where it is the mode
 
 
 class ModeAtInfinityError(ModeNotFoundError):
@@ -93,62 +81,46 @@ def find_mode(posterior: LogPosterior, start: np.ndarray, progressbar: bool, nam
 
         part = few
         try:
-            psi, sums = _single_mode(objective(few), start, names)
+            psi, sums, other, has_tail = _single_mode(objective(few), start, names)
             scaling = find_scaling(posterior, psi, posterior.total(psi, sums, few), scaling)
-        except ModeAtInfinityError:  # a few rows may hold none of the rare events that keep it from there
+        except ModeNotFoundError:  # a few rows may hold none of the rare events that tell, or none next to their kinks
             part = subset
-            psi, sums = _single_mode(objective(subset), start, names)
+            psi, sums, other, has_tail = _single_mode(objective(subset), start, names)
         if len(part) < len(subset):
-            psi, sums = _newton_of_more(objective(subset), psi, start, 60)
+            psi, sums = newton_of_more(objective(subset), psi, start, 60)
         if len(subset) < len(rows):
             progress.update(task, what=f"{len(rows):,} rows")
-            psi, sums = _newton_of_more(objective(rows), psi, start, _MAX_PASSES)
-    return Mode(psi, sums, scaling)
+            psi, sums = newton_of_more(objective(rows), psi, start, _MAX_PASSES)
+        tail = ""
+        if has_tail:
+            of_all = objective(rows)
+            step, tail = _step_into_tail(of_all, psi, of_all.total(psi, sums), names)
+            psi = of_all.psi(of_all.x(psi) + step, psi)
+            sums = evaluate(rows, psi)
+    return Mode(psi, sums, scaling, other, tail)
 
 
-class Objective(NamedTuple):
-    """The log posterior along some coordinates, its likelihood that of some rows scaled up to all."""
+class _Found(NamedTuple):
+    """A mode of some rows, in words where another one is, and whether most of the posterior is a tail of it."""
 
-    posterior: LogPosterior
-    part: Table
-    #: The log-likelihood of these rows and its derivatives at ψ, without the Hessian where ``hessian=False``.
-    evaluate: Callable[..., Sums]
-    scaling: Scaling  # from the coordinates that the rows read to the coordinates x of the search
-
-    @property
-    def size(self) -> int:
-        """Number of coordinates."""
-        return self.posterior.coordinates.size
-
-    def total(self, psi: np.ndarray, likelihood: Sums) -> Sums:
-        """Return the log posterior at `psi` and its derivatives by x, given the log-likelihood of the rows there."""
-        return self.scaling.of_sums(self.posterior.total(psi, likelihood, self.part))
-
-    def x(self, psi: np.ndarray) -> np.ndarray:
-        """Return the coordinates of the search at `psi`."""
-        return self.scaling.inward(psi[self.posterior.coordinates])
-
-    def psi(self, x: np.ndarray, start: np.ndarray) -> np.ndarray:
-        """Return ψ, which outside the coordinates of the search is as in `start`."""
-        psi = start.copy()
-        psi[self.posterior.coordinates] = self.scaling.outward(x)
-        return psi
-
-    def value(self, psi: np.ndarray) -> float:
-        """Return the log posterior at `psi`, without derivatives."""
-        of, scale = self.posterior, len(self.posterior.rows) / len(self.part) / self.posterior.temperature
-        return self.evaluate(psi, hessian=False).value * scale + of.prior.value(psi, of.fixed)
+    psi: np.ndarray
+    sums: Sums
+    other: str
+    has_tail: bool
 
 
-def _single_mode(objective: Objective, start: np.ndarray, names: Sequence[str]) -> tuple[np.ndarray, Sums]:
-    """Search from several starts, and refuse where the best two ends are different modes of about equal weight."""
+def _single_mode(objective: Objective, start: np.ndarray, names: Sequence[str]) -> _Found:
+    """Search from several starts; of two modes of about equal weight take that of the first start.
+
+    They are refused where the log posterior is not far lower between them.
+    """
     rng = np.random.default_rng(1974)
     ends: list[tuple[np.ndarray, Sums, Sums]] = []
     refused: list[ModeNotFoundError] = []
     for k in range(_STARTS if objective.size <= WIDE else _STARTS_WIDE):
         psi = objective.psi(objective.x(start) + _JITTER * rng.uniform(-1, 1, objective.size), start) if k else start
         try:
-            psi, sums = _newton(objective, psi, 60)
+            psi, sums = newton(objective, psi, 60)
         except ModeNotFoundError as error:
             refused.append(error)
             continue
@@ -156,41 +128,72 @@ def _single_mode(objective: Objective, start: np.ndarray, names: Sequence[str]) 
     if not ends:
         raise refused[0]
     best = max(ends, key=lambda end: end[2].value)
-    _require_fall(objective, *best[::2], names)
+    tail = _step_into_tail(objective, *best[::2], names)[1]
     factor = linalg.cholesky(-best[2].hessian, lower=True)
-    for psi, _, total in ends:
-        distance = np.abs(factor.T @ (objective.x(psi) - objective.x(best[0]))).max()
-        if distance > _APART and total.value > best[2].value - _NEGLIGIBLE:
-            raise ModeNotFoundError(
-                f"the posterior has two modes, {distance:,.0f} standard deviations apart, and a proxy knows only one"
-            )
-    return best[:2]
+
+    def apart(one: np.ndarray, other: np.ndarray) -> float:
+        return float(np.abs(factor.T @ (objective.x(other) - objective.x(one))).max())
+
+    ends = [end for end in ends if end[2].value > best[2].value - _NEGLIGIBLE]
+    if all(apart(best[0], psi) <= _APART for psi, *_ in ends):
+        return _Found(*best[:2], "", bool(tail))
+    first = ends[0]
+    other = max(ends, key=lambda end: apart(first[0], end[0]))
+    distance = apart(first[0], other[0])
+    if _is_way_between(objective, first[0], other[0], min(first[2].value, other[2].value)):
+        raise ModeNotFoundError(
+            f"the posterior has two modes, {distance:,.0f} standard deviations apart, and a proxy knows only one"
+        )
+    tail = _step_into_tail(objective, *first[::2], names)[1]
+    entry = _entry(objective, objective.x(other[0]) - objective.x(first[0]))
+    where = (
+        f"The posterior has two modes, {distance:,.0f} standard deviations apart, between which no chain passes: "
+        f"'{_name(entry, names)}' is {first[0][entry]:.4g} at one and {other[0][entry]:.4g} at the other, in the "
+        "unconstrained space."
+    )
+    return _Found(*first[:2], where, bool(tail))
 
 
-def _require_fall(objective: Objective, psi: np.ndarray, total: Sums, names: Sequence[str]) -> None:
-    """Refuse a mode around which the log posterior hardly falls off: in the flattest direction, and other wide ones."""
+def _is_way_between(objective: Objective, one: np.ndarray, other: np.ndarray, lower: float) -> bool:
+    """Return whether the log posterior on the straight line between two modes is never far below the lower one."""
+    from_x, to_x = objective.x(one), objective.x(other)
+    line = (from_x + t * (to_x - from_x) for t in np.linspace(0, 1, _BETWEEN + 2)[1:-1])
+    lowest = min(np.nan_to_num(objective.value(objective.psi(x, one)), nan=-np.inf) for x in line)
+    return bool(lowest > lower - _NO_WAY)
+
+
+def _step_into_tail(objective: Objective, psi: np.ndarray, total: Sums, names: Sequence[str]) -> tuple[np.ndarray, str]:
+    """Return a step of x from a mode to where most of the posterior is, and the entry of ψ whose tail that is.
+
+    In its flattest direction, and other wide ones, the log posterior may hardly fall off on one side: the step goes two
+    standard deviations there, and is zero where it falls off on both.  A mode at infinity is refused.
+    """
     eigenvalues, vectors = _flattest(-total.hessian)
     scales = 1 / np.sqrt(np.maximum(eigenvalues, np.finfo(float).eps * eigenvalues[-1]))
+    step, tail = np.zeros(objective.size), ""
     for k in range(max(1, min(_MOST_DIRECTIONS, int((scales > _WIDE).sum())))):
-        falls = []
-        for side in (-2, 2):
-            there = objective.psi(objective.x(psi) + side * scales[k] * vectors[:, k], psi)
-            falls.append(total.value - objective.value(there))
+        sides = [side * scales[k] * vectors[:, k] for side in (-2, 2)]
+        falls = [total.value - objective.value(objective.psi(objective.x(psi) + side, psi)) for side in sides]
         if min(falls) >= _TAIL_FALL:
             continue
-        entry = objective.posterior.coordinates[objective.scaling.entry(vectors[:, k])]
-        of = names[entry] if len(names) else f"entry {entry}"
+        of = _name(_entry(objective, vectors[:, k]), names)
         if min(falls) < _FALL:
             raise ModeAtInfinityError(
                 f"the posterior does not fall off in its flattest direction, in which '{of}' changes most: the mode "
                 "lies at infinity, as for separable classes under a flat prior. A prior that says how large it can be "
                 "keeps it finite"
             )
-        raise ModeNotFoundError(
-            f"the posterior of '{of}' is nearly all tail, as of a log rate that neither rows nor prior inform: "
-            "what is known around its mode does not describe it. Give it a prior that says where it is, or move "
-            "it by a step of its own, such as pm.Slice, and the others by this one with vars="
-        )
+        step, tail = step + sides[int(np.argmin(falls))], tail or of
+    return step, tail
+
+
+def _entry(objective: Objective, direction: np.ndarray) -> int:
+    """Return the entry of ψ that changes most in a direction of x."""
+    return int(objective.posterior.coordinates[objective.scaling.entry(direction)])
+
+
+def _name(entry: int, names: Sequence[str]) -> str:
+    return names[entry] if len(names) else f"entry {entry}"
 
 
 def _flattest(curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -203,82 +206,3 @@ def _flattest(curvature: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     values, vectors = eigsh(curvature, _MOST_DIRECTIONS, sigma=0.0, OPinv=inverse, v0=np.ones(size))
     order = np.argsort(values)
     return values[order], vectors[:, order]
-
-
-def _decrement(here: Sums) -> float | None:
-    """Return the Newton decrement, the distance from a mode in standard deviations; None where there is no mode."""
-    try:
-        factor = linalg.cho_factor(here.hessian)
-    except linalg.LinAlgError:
-        return None
-    return float(here.gradient @ linalg.cho_solve(factor, here.gradient)) ** 0.5
-
-
-def _newton_of_more(
-    objective: Objective, psi: np.ndarray, start: np.ndarray, max_evaluations: int
-) -> tuple[np.ndarray, Sums]:
-    """Search from the mode of fewer rows; halfway back to `start`, and again, where all rows have no density there."""
-    for _ in range(_HALVINGS):
-        with suppress(_NoDensityError):
-            return _newton(objective, psi, max_evaluations)
-        psi = (psi + start) / 2
-    return _newton(objective, start, max_evaluations)
-
-
-def _newton(objective: Objective, start: np.ndarray, max_evaluations: int) -> tuple[np.ndarray, Sums]:
-    """Maximise log prior + scale × log-likelihood over the coordinates, until the Newton decrement is small."""
-    seen: dict[bytes, tuple[Sums, Sums]] = {}
-    best: list[tuple[float, np.ndarray]] = []
-    accepted, evaluations = [b""], count()
-
-    def at(x: np.ndarray) -> Sums:
-        key = x.tobytes()
-        if key not in seen:
-            if next(evaluations) >= max_evaluations:
-                raise StopIteration
-            psi = objective.psi(x, start)
-            likelihood = objective.evaluate(psi)
-            total = objective.total(psi, likelihood)
-            if all(np.isfinite(part).all() for part in total):
-                negative = total.scaled(-1)
-            else:  # the trust region steps back from a point without a density or its derivatives
-                negative = Sums(np.inf, np.zeros(objective.size), np.eye(objective.size))
-            if not best or negative.value < best[0][0]:
-                best[:] = [(negative.value, x.copy())]
-            if objective.size > WIDE:  # of Hessians of tens of megabytes those likely to be asked for again stay
-                for old in set(seen) - {best[0][1].tobytes(), accepted[0]}:
-                    del seen[old]
-            seen[key] = negative, likelihood
-        return seen[key][0]
-
-    def close_enough(intermediate_result: Any) -> None:
-        accepted[0] = intermediate_result.x.tobytes()
-        decrement = _decrement(at(intermediate_result.x))
-        if decrement is not None and decrement < _CLOSE_ENOUGH:
-            raise StopIteration
-
-    x0 = objective.x(start)
-    if not np.isfinite(at(x0).value):
-        raise _NoDensityError("the log-likelihood or a derivative of it is not finite where the search starts")
-    found: np.ndarray
-    radius = 1.0 if objective.size <= WIDE else _RADIUS_WIDE * np.sqrt(objective.size)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            found = optimize.minimize(  # type: ignore[call-overload]  # the stubs know no callback that stops
-                lambda x: at(x).value,
-                x0,
-                jac=lambda x: at(x).gradient,
-                hess=lambda x: at(x).hessian,
-                method="trust-exact",
-                callback=close_enough,
-                options={"initial_trust_radius": radius, "max_trust_radius": _LARGEST_RADIUS, "gtol": 1e-12},
-            ).x
-    except StopIteration:
-        found = best[0][1]
-    decrement = _decrement(at(found))
-    if decrement is None:
-        raise ModeNotFoundError("the Hessian at the end of the search is not negative definite")
-    if decrement > 1.0:
-        raise ModeNotFoundError(f"the search ended {decrement:.1f} posterior standard deviations from a mode")
-    return objective.psi(found, start), seen[found.tobytes()][1]

@@ -74,13 +74,13 @@ def prepare(given: ToLearn, taylor: Taylor, floor: float | None) -> Prepared:
     """
     likelihood, rows, fixed, d = given.likelihood, given.rows, given.fixed, given.likelihood.theta_size
     found = find_centre(given, taylor) if given.kept is None else stay_at(given.kept, given)
-    psi, powers, sums, tuned, coordinates, rows_read = found
+    psi, powers, sums, tuned, coordinates, rows_read, other_mode = found
     is_plain = likelihood.rounded is None and coordinates.size <= _MANY_COORDINATES
     n_pairs = _FEW_PAIRS if is_plain else _MANY_PAIRS
     # Draws that lie far apart in the chain, between which remainders change.
     far = len(tuned.draws) // 2
     pairs = [(tuned.draws[-1 - k], tuned.draws[-1 - k - far]) for k in range(n_pairs)]
-    kept = given.kept or Kept(psi, sums.value, pairs, tuned.normal.factor)
+    kept = given.kept or Kept(psi, sums.value, pairs, tuned.normal.factor, other_mode)
     kept = kept._replace(value=sums.value)
     centre, bent = np.append(psi, powers), powers.size > 0
     hessian = sums.hessian if taylor.order > 1 else np.zeros_like(sums.hessian)
@@ -105,6 +105,12 @@ def prepare(given: ToLearn, taylor: Taylor, floor: float | None) -> Prepared:
             task = progress.add_task("Row weights", total=len(rows), what=f"{len(rows):,} rows")
             table = rows.weighed(sizes_of, floor, partial(progress.advance, task))
         rows_read += len(rows) - rows.n_known
+    if other_mode:
+        _log.warning(
+            f"{other_mode} All draws are of the first. Where both are one model with its components exchanged, nothing "
+            "is lost: order them, as by transform=pm.distributions.transforms.ordered. Otherwise initial_point= starts "
+            "from another place, and pm.sample_smc visits both."
+        )
     passes = rows_read / len(rows) + rows.reading_passes
     _log.info(f"Proxy of order {taylor.order} for {len(rows):,} rows after {passes:.1f} passes over the data.")
     normality = normality_of(given.surrogate, tuned.normal, tuned.draws, given.around(psi))

@@ -109,7 +109,10 @@ class RowStep(BlockStep):
         built = build(model, given, one_decision or OneDecision(), phases)
         self.decider, self.coordinates, self._learn_anew = built.decider, built.data.coordinates, built.learn_anew
         self._make_chain = built.chain
-        self.likelihood, self._theta0 = built.data.likelihood, built.data.theta0
+        self.likelihood = built.data.likelihood
+        # Where PyMC begins, unless it is told where to: a chain that comes from there may start elsewhere.
+        begins = [] if initial_point is None else [self.coordinates.theta(model.initial_point())]
+        self._begins = [built.data.theta0, *begins]
         self.setup_seconds = phases.seconds
         self.stats_dtypes_shapes = {**built.stats, **(OF_SEVERAL if self.thin > 1 else {}), **self.own_stats}  # type: ignore[misc]
         self.stats_dtypes = [{name: dtype for name, (dtype, _) in self.stats_dtypes_shapes.items()}]
@@ -201,8 +204,8 @@ class RowStep(BlockStep):
         chain, ahead, tune, decider = self.chain, self._ahead, self.tune, self.decider
         theta, others = _theta_at(point, self.coordinates, self._last), flatten(point, self.likelihood.other_blocks)
         if chain.n_steps == 0:
-            if not np.array_equal(theta, self._theta0):
-                require_near(decider, theta, others, self._theta0, self.coordinates)
+            if not any(np.array_equal(theta, begins) for begins in self._begins):
+                require_near(decider, theta, others, self._begins[0], self.coordinates)
             elif chain.start is not None:
                 theta = chain.start
                 point = self.coordinates.point(point, theta)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 from evidence import MAX_Z
 from grouped import EFFECT, by_group, largest_z, moments, search_of
@@ -36,7 +37,17 @@ def quantile(effect):
     pm.AsymmetricLaplace("y", mu=effect, b=1 / pm.HalfNormal("s", 1), q=0.9, observed=Y)
 
 
-@pytest.mark.parametrize("rows", [laplace, quantile])
+def written_loss(effect):
+    s, error = pm.HalfNormal("s", 1), pm.Data("y", Y) - effect
+    pm.Potential("loss", -error * (0.9 - (error < 0)) / s - pt.log(s))
+
+
+def loss_by_cases(effect):
+    error = pm.Data("y", Y) - effect
+    pm.Potential("loss", -pt.switch(error >= 0, 0.9 * error, -0.1 * error))
+
+
+@pytest.mark.parametrize("rows", [laplace, quantile, written_loss, loss_by_cases])
 def test_a_centre_is_found_where_kinks_are_rounded(rows):
     """Without that there is none, as nothing tells how far a group may go: the planted mistake."""
     model = model_of(rows)

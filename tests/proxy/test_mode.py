@@ -156,9 +156,9 @@ def of_table():
 
 @pytest.mark.parametrize("name", UNITS)
 def test_mode_and_spread_as_of_standardised_columns(of_table, name):
-    search, (expected, standardised, own) = of_table
+    search, (expected, standardised, own, *_) = of_table
     assert own.matrix is None  # what is well scaled stays as it is, draw for draw
-    psi, sums, scaling = search(UNITS[name])
+    psi, sums, scaling, *_ = search(UNITS[name])
     apart, curvature = UNITS[name] @ psi - expected, standardised.hessian
     assert np.sqrt(-apart @ curvature @ apart) < 0.2  # standard deviations: both searches end within 0.1
     same = scaling.inverse @ np.linalg.inv(UNITS[name])

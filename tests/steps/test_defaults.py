@@ -4,10 +4,11 @@ import logging
 import warnings
 from dataclasses import replace
 
+import arviz as az
 import numpy as np
 import pymc as pm
 import pytest
-from scipy import special
+from scipy import stats
 from zoo import SPLIT
 
 import pymc_austerity as pma
@@ -80,8 +81,11 @@ def separable():
     pm.Bernoulli("y", logit_p=X @ pm.Flat("beta", shape=2), observed=X[:, 0] > 0)
 
 
-def two_modes():
-    pm.Normal("y", pm.Normal("theta", 0, 10) ** 2, 1.0, observed=RNG.normal(4, 1, size=500))
+def two_modes(sigma=10.0):
+    """A wide valley between θ = 2 and −2, with this standard deviation."""
+    pm.Normal(
+        "y", pm.Normal("theta", 0, 10) ** 2, sigma, observed=4 + sigma * stats.norm.ppf((np.arange(50) + 0.5) / 50)
+    )
 
 
 def saddle():
@@ -116,6 +120,21 @@ def test_no_proxy_without_a_mode_or_of_too_many(define, words):
                 pma.ApproxMH(proxy=pma.Taylor())
 
 
+@pytest.mark.parametrize(("start", "mode"), [(0.0, 2.0), (-0.3, -2.0)])
+def test_one_of_two_modes_is_sampled_and_said(start, mode, caplog):
+    """Of two between which no chain passes that of the start is drawn from, as its own posterior has it."""
+    with pm.Model() as model:
+        two_modes(sigma=1.0)
+        step = pma.PenaltyMH(initial_point={"theta": start}, progressbar=False)
+        idata = pm.sample(400, tune=300, step=step, chains=2, cores=1, random_seed=8, progressbar=False)
+    said = [r.getMessage() for r in caplog.records if "two modes" in r.getMessage()]
+    assert len(said) == 1
+    assert "between which no chain passes: 'theta' is " in said[0]
+    assert abs(idata.posterior["theta"].mean() - mode) < 0.01  # its standard deviation is 0.035
+    found = pma.reliability(idata, model, step=step, progressbar=False).checks.loc["modes"]
+    assert found["verdict"] == "trust with care"
+
+
 @pytest.mark.parametrize(
     ("given", "left_out"),
     [
@@ -136,9 +155,9 @@ def test_what_asks_for_a_proxy_is_named_where_there_is_none(given, left_out):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("events", "refused"), [(0.1, True), (1.0, False)])
-def test_a_log_rate_that_is_all_tail_is_named(events, refused):
-    """One interval of a survival model has no event and next to no exposure."""
+@pytest.mark.parametrize("events", [0.1, 1.0])
+def test_a_log_rate_that_is_nearly_all_tail(events):
+    """One interval of a survival model has no event and next to no exposure: its rate has a gamma law."""
     exposure, interval = np.full(400, 2.0), np.arange(400) % 2
     exposure[interval == 1] = 0.0
     exposure[1] = 1.0
@@ -147,12 +166,38 @@ def test_a_log_rate_that_is_all_tail_is_named(events, refused):
         shape = pm.Data("shape", events)  # so that both are the same code
         rate = pm.Gamma("rate", shape, shape, shape=2)
         pm.Poisson("deaths", exposure * rate[interval], observed=deaths)
-        if refused:
-            with pytest.raises(ValueError, match=r"posterior of 'rate\[1\]' is nearly all tail.*vars="):
-                pma.PenaltyMH(proxy=pma.Taylor())
-        else:
-            prepared = pma.PenaltyMH(proxy=pma.Taylor()).decider.parts.prepared
-            assert prepared.draws[:, 1].std() == pytest.approx(np.sqrt(special.polygamma(1, events)), rel=0.35)
+        step = pma.PenaltyMH(proxy=pma.Taylor(), progressbar=False)
+        idata = pm.sample(1_500, tune=500, step=step, chains=2, cores=1, random_seed=3, progressbar=False)
+    draws = np.log(idata.posterior["rate"].to_numpy()[..., 1])
+    for of, right in ((events, True), (2 * events, False)):
+        law = np.log(stats.gamma.ppf([0.1, 0.5, 0.9], of, scale=1 / (1 + of)))
+        error = [az.mcse(draws, method="quantile", prob=p) for p in (0.1, 0.5, 0.9)]
+        assert (np.abs((np.quantile(draws, [0.1, 0.5, 0.9]) - law) / error).max() < 4) == right
+
+
+@pytest.mark.slow
+def test_rare_columns_with_cases_alone(caplog):
+    """Rows are expanded in the tail of such a slope, which decides on fewer of them; of many in no place."""
+    rng = np.random.default_rng(9)
+    rare = rng.random((4_000, 8)) < 0.003
+    y = (rng.random(4_000) < 0.3) | rare.any(1)
+
+    def step_of(n):
+        with pm.Model() as model:
+            eta = pm.Normal("a", 0, 2) + rare[:, :n] @ pm.Normal("slope", 0, 10, shape=n)
+            pm.Bernoulli("y", logit_p=eta, observed=np.where(rare[:, n:].any(1), rng.random(4_000) < 0.3, y))
+            return model, pma.PenaltyMH(progressbar=False)
+
+    model, step = step_of(1)
+    assert "in the tail of 'slope[0]'" in caplog.text
+    with model:
+        exact, draws = pma.ExactMH(progressbar=False), {"tune": 1_000, "chains": 2, "cores": 1, "progressbar": False}
+        ours, right = (pm.sample(3_000, step=of, random_seed=4, **draws).posterior["slope"] for of in (step, exact))
+    error = np.hypot(az.mcse(ours.to_numpy()[..., 0]), az.mcse(right.to_numpy()[..., 0]))
+    assert abs(ours.mean() - right.mean()) < 4 * error
+    assert error < 0.1 * right.std()
+    with pytest.warns(UserWarning, match="the posterior of 'slope.*' is nearly all tail"):
+        assert step_of(8)[1].decider.parts.prepared is None
 
 
 @pytest.mark.slow
