@@ -80,7 +80,7 @@ def change_of_variables(
     for of in read:
         k = next(k for k, known in enumerate(apart) if equal_computations([of.effects], [known.effects]))
         own = _of_shape(new[:, ends[k] - widths[k] : ends[k]], n_groups, of.shape[1:]) if several else new
-        by_row[of.read] = pt.moveaxis(own if of.index is None else own[of.index], 0, of.axis)
+        by_row[of.read] = of.by_row(own)
     return ChangeOfVariables(effects, new, inverse, log_prior, by_row)
 
 
@@ -123,7 +123,7 @@ def _by_ops(source: Variable, read: Sequence[EffectsRead], variables: Sequence[V
     if inverted is None:  # effects that are found already read it too
         return None
     inverse, log_jacobian = inverted
-    by_row = {of.read: pt.moveaxis(new if of.index is None else new[of.index], 0, of.axis) for of in read}
+    by_row = {of.read: of.by_row(new) for of in read}
     log_prior, axis = log_density(source, inverse, variables), axis_entering(effects, 0, source)
     if axis is None or axis >= log_prior.type.ndim:
         log_prior = log_prior.sum() + log_jacobian

@@ -18,7 +18,7 @@ from pymc.model import Model
 from pytensor.graph.basic import Apply, Variable, equal_computations
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors, toposort
-from pytensor.scalar import Add, Sub
+from pytensor.scalar import Add, Neg, Sub
 from pytensor.tensor.basic import Join
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Dot
@@ -27,7 +27,14 @@ from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor
 from pytensor.tensor.type import TensorType
 
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
-from pymc_austerity.groups.group_index import EffectsRead, RowIndex, followed, taken_by_group
+from pymc_austerity.groups.group_index import (
+    EffectsRead,
+    RowIndex,
+    followed,
+    is_factor,
+    sum_of_entries,
+    taken_by_group,
+)
 from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between, takes_beside
 from pymc_austerity.groups.loadings import start_of_loading
 from pymc_austerity.groups.zero_sum_effects import is_zero_sum, sums_are_few, zero_sums_read
@@ -52,18 +59,18 @@ def effects_read(model: Model, with_zero_sums: bool = True) -> list[EffectsRead]
     for node in nodes:
         if (taken := taken_by_group(node)) is not None:
             read, (effects, index, axis) = node.outputs[0], taken
+            others: list[tuple[int, Variable]] = []
             if axis == 0:  # ``tau * z[g]`` are entries of ``tau * z``
-                read, effects = followed(read, effects, clients, terms, _same_for_rows)
+                read, effects, index, others = _with_factors(node, effects, index, clients, terms)
             if read not in found:
                 above = set(ancestors([effects], blockers=model.basic_RVs))
                 sources = [rv for rv in reversed(unbounded) if rv in above]
                 if isinstance(index, tuple):
                     effects, index = _groups_first(effects, index, sources)
-                found[read] = (
-                    _affine(effects, read, index, axis, sources)
-                    or _by_ops(effects, read, index, axis, sources)
-                    or _part_affine(node.inputs[0], taken[0], sources)
-                )
+                given = effects, read, index, axis, sources
+                by_source = _affine(*given) or _by_ops(*given)
+                found[read] = [replace(of, others=tuple(others)) for of in by_source]
+                found[read] = found[read] or _part_affine(node.inputs[0], taken[0], sources)
     zero_sums = [
         of
         for rv in free
@@ -76,6 +83,19 @@ def effects_read(model: Model, with_zero_sums: bool = True) -> list[EffectsRead]
     whole = [of for rv in others if (of := _read_whole(rv, set(model.free_RVs), clients, terms)) is not None]
     affine = {of[0].read: of for of in (*by_group, *([of] for of in whole)) if _has_way_back(model, of[0])}
     return list(filter(sums_are_few, _each_its_source(_with_shapes(model, list(affine.values())))))
+
+
+def _with_factors(
+    node: Apply, effects: Variable, index: RowIndex, clients: Mapping[Variable, list[Apply]], terms: Sequence[Variable]
+) -> tuple[Variable, Variable, RowIndex, list[tuple[int, Variable]]]:
+    """Return what rows read with what multiplies it, the effects times the same, their index, and that of others."""
+    if (summed := sum_of_entries(node, clients, terms)) is not None:
+        at, entries = summed
+        read, scaled = followed(at, effects, clients, terms, is_factor)
+        if read is not at:
+            return read, scaled, entries[0][1], entries[1:]
+    read, effects = followed(node.outputs[0], effects, clients, terms, _same_for_rows)
+    return read, effects, index, []
 
 
 def _groups_first(
@@ -195,8 +215,8 @@ def _with_shapes(model: Model, found: Sequence[Sequence[EffectsRead]]) -> list[l
 
 
 def _same_for_rows(node: Apply, own: int) -> bool:
-    """Whether a node does the same to all rows of a first axis, which stay there."""
-    if not keeps_affine(node.op, [own]):
+    """Whether a node does the same to all rows of a first axis, which stay there, but for their sign."""
+    if not keeps_affine(node.op, [own]) or isinstance(getattr(node.op, "scalar_op", None), Neg):
         return False
     if isinstance(node.op, Elemwise):
         others = [var for k, var in enumerate(node.inputs) if k != own]

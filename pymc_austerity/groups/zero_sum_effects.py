@@ -15,13 +15,19 @@ import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.transforms import ZeroSumTransform
 from pymc.model import Model
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Apply, Variable, equal_computations
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
-from pytensor.scalar import Mul, Neg, TrueDiv
-from pytensor.tensor.elemwise import Elemwise
 
-from pymc_austerity.groups.group_index import EffectsRead, RowIndex, followed, number_of_cell, taken_by_group
+from pymc_austerity.groups.group_index import (
+    EffectsRead,
+    RowIndex,
+    followed,
+    is_factor,
+    number_of_cell,
+    sum_of_entries,
+    taken_by_group,
+)
 from pymc_austerity.likelihood import NotRowWiseError
 from pymc_austerity.likelihood.axis import RowAxis
 from pymc_austerity.likelihood.row_axis import prove_row_axis
@@ -42,16 +48,28 @@ def zero_sums_read(
     terms: Sequence[Variable],
 ) -> list[EffectsRead]:
     """Return the effects that are a source whose entries sum to zero, times a factor; none if no row reads them so."""
-    factors = partial(_is_factor, n_axes=source.owner.op.ndim_supp)
-    effects, _ = followed(source, source, clients, [term for term in terms if term is not source], factors)
+    factors = partial(is_factor, n_axes=source.owner.op.ndim_supp)
+    ends = [term for term in terms if term is not source]
+    effects, _ = followed(source, source, clients, ends, factors)
     if source.type.ndim == 2:
         return _of_table(source, effects, nodes, terms)
-    of_effects = clients.get(effects, [])
-    taken = taken_by_group(of_effects[0]) if len(of_effects) == 1 else None
-    if taken is None or taken[0] is not effects:
-        return [EffectsRead(effects, effects, None, 0, source, 0, True)]
-    read, effects = followed(of_effects[0].outputs[0], effects, clients, terms, _is_factor)
-    return [EffectsRead(effects, read, taken[1], 0, source, 0, True)]
+    found: dict[Variable, EffectsRead] = {}
+    scaled = [source]
+    for at in scaled:
+        for node in clients.get(at, ()):
+            taken, own = taken_by_group(node), [k for k, var in enumerate(node.inputs) if var is at]
+            if taken is not None and taken[0] is at and isinstance(taken[1], Variable):
+                entries = sum_of_entries(node, clients, ends) or (node.outputs[0], [(1, taken[1])])
+                (_, index), *others = entries[1]
+                read, by_row = followed(entries[0], at, clients, ends, is_factor)
+                found[read] = EffectsRead(by_row, read, index, 0, source, 0, tuple(others), True)
+            elif at not in ends and len(own) == 1 and is_factor(node, own[0]):
+                scaled.append(node.outputs[0])
+            else:
+                return [EffectsRead(effects, effects, None, 0, source, 0, zero_sum=True)]
+    read = list(found.values())
+    alike = all(equal_computations([of.effects], [read[0].effects]) for of in read)
+    return read if alike else [EffectsRead(effects, effects, None, 0, source, 0, zero_sum=True)]
 
 
 def _of_table(
@@ -59,7 +77,15 @@ def _of_table(
 ) -> list[EffectsRead]:
     """Return where rows read a table of sums: by the numbers of columns, or of rows if these have sums; or of cells."""
     found = [
-        EffectsRead(effects, node.outputs[0], *taken[1:], source, _axis_of(source, effects, *taken[:2]), True, taken[0])
+        EffectsRead(
+            effects,
+            node.outputs[0],
+            *taken[1:],
+            source,
+            _axis_of(source, effects, *taken[:2]),
+            zero_sum=True,
+            table=taken[0],
+        )
         for node in nodes
         if (taken := taken_by_group(node)) is not None and effects in set(ancestors([taken[0]]))
     ]
@@ -80,14 +106,6 @@ def _axis_of(source: Variable, effects: Variable, table: Variable, index: RowInd
             if prove_row_axis(table, {effects: RowAxis(axis)}) == RowAxis(0):
                 return axis
     return None
-
-
-def _is_factor(node: Apply, own: int, n_axes: int = 1) -> bool:
-    """Whether a node multiplies an input by what is the same along its last axes."""
-    scalar = node.op.scalar_op if isinstance(node.op, Elemwise) else None
-    others = [var for k, var in enumerate(node.inputs) if k != own]
-    multiplies = isinstance(scalar, Mul | Neg) or (isinstance(scalar, TrueDiv) and own == 0)
-    return multiplies and all(all(var.type.broadcastable[-n_axes:]) for var in others)
 
 
 def sums_are_few(of: EffectsRead) -> bool:
@@ -152,6 +170,6 @@ def _in_effects(of: EffectsRead, new: Variable, u: Variable, inside: Any, axis: 
             return (new[group] * inside.T[other]).sum(axis=1)
         return new[number_of_cell((other, group), (of.source_shape[1 - axis], of.source_shape[axis]))]
     if of.table is None:
-        return new if of.index is None else new[of.index]
+        return of.by_row(new)
     (table,) = graph_replace([of.table], {of.effects: u}, strict=False)
     return pt.moveaxis(table[of.index], 0, of.axis)

@@ -139,6 +139,59 @@ def test_draws_have_the_law_of_linear_algebra():
     assert largest_z(draws, law_with_stores(volume=0)) > MAX_Z
 
 
+HOME, AWAY = LEVEL, (LEVEL + RNG.integers(1, T, N)) % T
+RATINGS = {
+    "difference": lambda sd, z: sd * (z[HOME] - z[AWAY]),
+    "each": lambda sd, z: sd * z[HOME] - z[AWAY] * sd,
+    "other side first": lambda sd, z: (-z[AWAY] + z[HOME]) * sd,
+    "scaled": lambda sd, z: (sd * z)[HOME] - (sd * z)[AWAY],
+    "divided": lambda sd, z: (z[HOME] - z[AWAY]) / (1 / sd),
+    "data": lambda sd, z: sd * (z[pm.Data("home", HOME)] - z[pm.Data("away", AWAY)]),
+}
+
+
+def ratings(form, zero_sum=True, y=Y):
+    with pm.Model() as model:
+        sd = scale()
+        z = pm.ZeroSumNormal("x", shape=T) if zero_sum else pm.Normal("x", shape=T)
+        pm.Normal("y", pm.Normal("a", 0, 5) + RATINGS[form](sd, z), 1, observed=y)
+    return model
+
+
+@pytest.mark.parametrize("zero_sum", [True, False])
+@pytest.mark.parametrize("form", RATINGS)
+def test_ratings_are_read_with_their_scale(form, zero_sum):
+    """Rows read two of the ratings each, which have the scale, and nothing of the scale."""
+    model = ratings(form, zero_sum)
+    read, point = read_groups(model), {k: RNG.normal(size=v.shape) for k, v in model.initial_point().items()}
+    assert read.groups.own.shape == (T, 1)
+    assert len(read.groups.indices) == 2
+    assert "log_sd" not in read.data.likelihood.read
+    theta, of_x = read.data.coordinates.theta(point), model.rvs_to_values[model["x"]].name
+    (x,) = model.replace_rvs_by_values([model["x"]])
+    x = x.eval({of_x: point[of_x]}, mode=BY_NUMPY)
+    assert theta[read.groups.own[:, 0]] == pytest.approx(np.exp(point["log_sd"]) * x)
+    back = read.data.coordinates.point(point, theta)
+    assert back[of_x] == pytest.approx(point[of_x])
+
+
+@pytest.mark.slow
+def test_ratings_have_the_law_of_linear_algebra():
+    """The planted mistake takes both sides of a game for one."""
+    y = TABLE[0, HOME] - TABLE[0, AWAY] + 0.4 + np.random.default_rng(12).normal(size=N)
+    log_sd, a, x = draws_of(ratings("difference", y=y))
+    for sign, right in ((-1, True), (1, False)):
+        design = np.column_stack([np.ones(N), FREE[HOME] + sign * FREE[AWAY]])
+        read = np.zeros((3, T))
+        read[0, 0], read[1:, 1:] = 1, FREE[[0, T - 1]]
+
+        def prior(log_sd):
+            return -((log_sd + 1) ** 2) / 2, np.r_[1 / 25, np.full(T - 1, np.exp(-2 * log_sd))]
+
+        law = law_of_normal_rows(design, y, [SCALES], prior, read)
+        assert (largest_z([log_sd, a, x[..., 0], x[..., -1]], law) < MAX_Z) == right
+
+
 @pytest.mark.slow
 def test_table_has_the_law_of_linear_algebra():
     """The law of the table that sums to zero along both axes is the negative control."""
