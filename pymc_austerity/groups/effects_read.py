@@ -31,12 +31,11 @@ from pymc_austerity.groups.group_index import (
     EffectsRead,
     RowIndex,
     followed,
-    is_factor,
-    sum_of_entries,
     taken_by_group,
 )
 from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between, takes_beside
 from pymc_austerity.groups.loadings import start_of_loading
+from pymc_austerity.groups.several_entries import by_several_indices
 from pymc_austerity.groups.zero_sum_effects import is_zero_sum, sums_are_few, zero_sums_read
 from pymc_austerity.likelihood import NotRowWiseError, keeps_affine
 from pymc_austerity.likelihood.affine import require_affine
@@ -56,21 +55,24 @@ def effects_read(model: Model, with_zero_sums: bool = True) -> list[EffectsRead]
     free = [rv for rv in model.free_RVs if rv.type.ndim and rv.type.dtype.startswith("float")]
     unbounded = [rv for rv in free if model.rvs_to_transforms[rv] is None]
     found: dict[Variable, list[EffectsRead]] = {}
-    for node in nodes:
-        if (taken := taken_by_group(node)) is not None:
-            read, (effects, index, axis) = node.outputs[0], taken
-            others: list[tuple[int, Variable]] = []
-            if axis == 0:  # ``tau * z[g]`` are entries of ``tau * z``
-                read, effects, index, others = _with_factors(node, effects, index, clients, terms)
-            if read not in found:
-                above = set(ancestors([effects], blockers=model.basic_RVs))
-                sources = [rv for rv in reversed(unbounded) if rv in above]
-                if isinstance(index, tuple):
-                    effects, index = _groups_first(effects, index, sources)
-                given = effects, read, index, axis, sources
-                by_source = _affine(*given) or _by_ops(*given)
-                found[read] = [replace(of, others=tuple(others)) for of in by_source]
-                found[read] = found[read] or _part_affine(node.inputs[0], taken[0], sources)
+    taken = {node: by for node in nodes if (by := taken_by_group(node)) is not None}
+    by_several = by_several_indices(taken, clients, terms)
+    for node, (whole, index, axis) in taken.items():
+        read, effects = node.outputs[0], whole
+        others: list[tuple[int, Variable]] = []
+        if node in by_several:
+            read, effects, index, others = by_several[node]
+        elif axis == 0:  # ``tau * z[g]`` are entries of ``tau * z``
+            read, effects = followed(read, effects, clients, terms, _same_for_rows)
+        if read not in found:
+            above = set(ancestors([effects], blockers=model.basic_RVs))
+            sources = [rv for rv in reversed(unbounded) if rv in above]
+            if isinstance(index, tuple):
+                effects, index = _groups_first(effects, index, sources)
+            given = effects, read, index, axis, sources
+            by_source = _affine(*given) or _by_ops(*given)
+            found[read] = [replace(of, others=tuple(others)) for of in by_source]
+            found[read] = found[read] or _part_affine(node.inputs[0], whole, sources)
     zero_sums = [
         of
         for rv in free
@@ -83,19 +85,6 @@ def effects_read(model: Model, with_zero_sums: bool = True) -> list[EffectsRead]
     whole = [of for rv in others if (of := _read_whole(rv, set(model.free_RVs), clients, terms)) is not None]
     affine = {of[0].read: of for of in (*by_group, *([of] for of in whole)) if _has_way_back(model, of[0])}
     return list(filter(sums_are_few, _each_its_source(_with_shapes(model, list(affine.values())))))
-
-
-def _with_factors(
-    node: Apply, effects: Variable, index: RowIndex, clients: Mapping[Variable, list[Apply]], terms: Sequence[Variable]
-) -> tuple[Variable, Variable, RowIndex, list[tuple[int, Variable]]]:
-    """Return what rows read with what multiplies it, the effects times the same, their index, and that of others."""
-    if (summed := sum_of_entries(node, clients, terms)) is not None:
-        at, entries = summed
-        read, scaled = followed(at, effects, clients, terms, is_factor)
-        if read is not at:
-            return read, scaled, entries[0][1], entries[1:]
-    read, effects = followed(node.outputs[0], effects, clients, terms, _same_for_rows)
-    return read, effects, index, []
 
 
 def _groups_first(

@@ -14,10 +14,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.scalar import Add, Cast, Minimum, Mul, Neg, Sub, TrueDiv
+from pytensor.scalar import Add, Cast, Minimum, Mul, Sub, TrueDiv
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.subtensor import AdvancedSubtensor
-from pytensor.tensor.type import TensorType
 
 from pymc_austerity.likelihood.model_graph import array_of, is_array_leaf, leaf_identity, plain_indices
 
@@ -192,44 +191,6 @@ def is_factor(node: Apply, own: int, n_axes: int = 1) -> bool:
     others = [var for k, var in enumerate(node.inputs) if k != own]
     multiplies = isinstance(scalar, Mul) or (isinstance(scalar, TrueDiv) and own == 0)
     return multiplies and all(all(var.type.broadcastable[-n_axes:]) for var in others)
-
-
-def sum_of_entries(
-    node: Apply, clients: Mapping[Variable, Sequence[Apply]], ends: Sequence[Variable]
-) -> tuple[Variable, list[tuple[int, Variable]]] | None:
-    """Return the sum that entries of a vector end in, as ``z[home] - z[away]``, and sign and index of each, first a +.
-
-    None where they are added to nothing of their kind.
-    """
-    at, entries = node.outputs[0], _signed_entries(node.outputs[0], node.inputs[0], clients)
-    while at not in ends and len(clients.get(at, ())) == 1:
-        above = _signed_entries(clients[at][0].outputs[0], node.inputs[0], clients)
-        if above is None:
-            break
-        at, entries = clients[at][0].outputs[0], above
-    if entries is None or len(entries) < 2:
-        return None
-    entries.sort(key=lambda entry: -entry[0])
-    return (at, entries) if entries[0][0] > 0 else None
-
-
-def _signed_entries(
-    var: Variable, of: Variable, clients: Mapping[Variable, Sequence[Apply]]
-) -> list[tuple[int, Variable]] | None:
-    """Return sign and index of the entries of a vector that a graph is the sum of; None where it is something else."""
-    node, is_vector = var.owner, isinstance(var.type, TensorType) and var.type.ndim == 1
-    if node is None or not is_vector or len(clients.get(var, ())) > 1:
-        return None
-    if (taken := taken_by_group(node)) is not None:
-        return [(1, taken[1])] if taken[0] is of and isinstance(taken[1], Variable) else None
-    op = node.op.scalar_op if isinstance(node.op, Elemwise) else None
-    if not isinstance(op, Add | Sub | Neg):
-        return None
-    signs = [-1 if isinstance(op, Neg) or (isinstance(op, Sub) and k) else 1 for k in range(len(node.inputs))]
-    parts = [_signed_entries(part, of, clients) for part in node.inputs]
-    if any(part is None for part in parts):
-        return None
-    return [(sign * own, index) for sign, part in zip(signs, parts, strict=True) for own, index in part or ()]
 
 
 def _is_whole_vector(index: Variable) -> bool:

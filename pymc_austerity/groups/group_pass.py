@@ -9,7 +9,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
-from pytensor.graph.traversal import ancestors
+from pytensor.graph.traversal import ancestors, walk
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_austerity.compat import pushforward
@@ -21,6 +21,7 @@ from pymc_austerity.groups.grouping import Groups
 from pymc_austerity.groups.membership import Membership, placed_both_ways
 from pymc_austerity.groups.row_multiples import Multiples, no_multiples
 from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.likelihood.model_graph import values_read
 from pymc_austerity.rows import Rows
 
 #: Rows a call.
@@ -173,14 +174,14 @@ class GroupPass:
 
 
 def _read_by(likelihood: RowLikelihood, index: IndexArrays) -> list[Variable]:
-    """Return what rows read of θ by an index."""
+    """Return what rows read of θ by an index; numbers of rows that are counted, as of a table, have but its shape."""
     nodes = {var.owner for var in ancestors([likelihood.row_log_likelihood]) if var.owner is not None}
     by = {likelihood.batches[of.number] for of in index}
     return [
         node.outputs[0]
         for node in nodes
         if isinstance(node.op, AdvancedSubtensor)
-        and by.issubset(ancestors(node.inputs[1:]))
+        and by.issubset(walk(node.inputs[1:], values_read, bfs=False))
         and likelihood.theta in ancestors(node.inputs[:1])
     ]
 

@@ -241,13 +241,27 @@ def _factors(rows: Sequence[Variable], n_rows: int) -> dict[Hashable, list[Apply
 
 
 def _read_together(model: Model, places: Iterable[list[Apply]]) -> dict[frozenset[Variable], list[Apply]]:
-    """Put places together, by several arrays of numbers, that read the same variables."""
-    together: dict[frozenset[Variable], list[Apply]] = {}
+    """Put places together, by several arrays of numbers, that read the same variables, or entries of the same array."""
+    together: list[tuple[frozenset[Variable], list[Apply]]] = []
     for nodes in places:
-        above = set(ancestors([node.inputs[0] for node in nodes]))
-        read = frozenset(v for v in model.value_vars if v.type.ndim and v in above)
-        together.setdefault(read, []).extend(nodes)
-    return together
+        read = _vectors_read(model, nodes)
+        alike = [k for k, (of, known) in enumerate(together) if of == read or _have_in_common(known, nodes)]
+        parts = [*(together[k] for k in alike), (read, nodes)]
+        first = alike[0] if alike else len(together)
+        together = [of for k, of in enumerate(together) if k not in alike]
+        together.insert(first, (frozenset().union(*(of for of, _ in parts)), [n for _, own in parts for n in own]))
+    return dict(together)
+
+
+def _vectors_read(model: Model, nodes: Sequence[Apply]) -> frozenset[Variable]:
+    """Return the variables with entries that are read at some places."""
+    above = set(ancestors([node.inputs[0] for node in nodes]))
+    return frozenset(v for v in model.value_vars if v.type.ndim and v in above)
+
+
+def _have_in_common(nodes: Sequence[Apply], others: Sequence[Apply]) -> bool:
+    """Whether entries of one array are taken at both of some places, as for a team at home and away."""
+    return not {node.inputs[0] for node in nodes}.isdisjoint(node.inputs[0] for node in others)
 
 
 def _refuse_products(model: Model, rows: Sequence[Variable], found: Sequence[Factor]) -> None:

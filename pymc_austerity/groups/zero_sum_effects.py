@@ -25,9 +25,9 @@ from pymc_austerity.groups.group_index import (
     followed,
     is_factor,
     number_of_cell,
-    sum_of_entries,
     taken_by_group,
 )
+from pymc_austerity.groups.several_entries import sum_of_entries
 from pymc_austerity.likelihood import NotRowWiseError
 from pymc_austerity.likelihood.axis import RowAxis
 from pymc_austerity.likelihood.row_axis import prove_row_axis
@@ -145,7 +145,9 @@ def by_zero_sum(
     by_group = new.reshape((size, n)).T if by_cell else new
     u = pt.moveaxis(by_group @ inside if both else by_group, 0, axis) if in_table else new
     (times,) = graph_replace([of.effects], {source: pt.ones(of.source_shape)}, strict=False)
-    slope, (_, _, scale, _) = times[(..., *[slice(1)] * source.owner.op.ndim_supp)], source.owner.inputs
+    n_summed, (_, _, scale, _) = source.owner.op.ndim_supp, source.owner.inputs
+    slope = times[(..., *[slice(1)] * n_summed)]
+    slope = pt.specify_broadcastable(slope, *range(slope.type.ndim - n_summed, slope.type.ndim))  # not known with dims
     sd = slope * scale  # the same for all groups
     if by_cell:
         sd = pt.broadcast_to(sd, (size, 1))[:, 0][np.repeat(np.arange(size), n)]

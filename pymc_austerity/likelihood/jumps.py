@@ -13,14 +13,13 @@ import numpy as np
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.traversal import toposort, walk
-from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import basic as scalars
 from pytensor.tensor.elemwise import Elemwise
-from pytensor.tensor.shape import Shape, Shape_i
 
 from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood.layout import user_name
+from pymc_austerity.likelihood.model_graph import values_read
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 from pymc_austerity.rows import Table
 from pymc_austerity.unsupported_model import UnsupportedModelError
@@ -59,10 +58,10 @@ def may_jump(graph: Variable, theta: Variable) -> bool:
     Two numbers are equal at single points alone, which no draw hits.  What a check of parameters compares is left out:
     where it fails the density is zero, and is seen to be.
     """
-    needed, depends = set(walk([graph], _values_read, bfs=False)), {theta}
+    needed, depends = set(walk([graph], values_read, bfs=False)), {theta}
     for node in toposort([graph]):
         made = needed.intersection(node.outputs)
-        read = depends.intersection(_values_read(node.outputs[0]))
+        read = depends.intersection(values_read(node.outputs[0]))
         if not (made and read):
             continue
         depends |= made
@@ -74,14 +73,6 @@ def may_jump(graph: Variable, theta: Variable) -> bool:
         if isinstance(elemwise, _ROUND) or discrete or within:
             return True
     return False
-
-
-def _values_read(variable: Variable) -> list[Variable]:
-    """Return the inputs whose values a variable depends on: not what is checked, nor what has a shape asked for."""
-    node = variable.owner
-    if node is None or isinstance(node.op, Shape | Shape_i):
-        return []
-    return node.inputs[:1] if isinstance(node.op, CheckAndRaise) else node.inputs
 
 
 def _has_jumps(graph: FunctionGraph) -> bool:

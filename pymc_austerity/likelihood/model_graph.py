@@ -9,11 +9,12 @@ from pymc.variational.minibatch_rv import MinibatchRandomVariable
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import ancestors, walk
+from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import get_scalar_constant_value
 from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.exceptions import NotScalarConstantError
 from pytensor.tensor.math import Dot
-from pytensor.tensor.shape import SpecifyShape
+from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, indices_from_subtensor
 from pytensor.tensor.type import DenseTensorType, TensorType
 from pytensor.tensor.type_other import MakeSlice
@@ -35,6 +36,14 @@ def variables_in(graphs: Sequence[Variable], stop: Iterable[Variable] = ()) -> l
         return [] if var in blocked or var.owner is None else list(var.owner.inputs)
 
     return list(walk(graphs, inputs, bfs=False))
+
+
+def values_read(variable: Variable) -> list[Variable]:
+    """Return the inputs whose values a variable depends on: not what is checked, nor what has a shape asked for."""
+    node = variable.owner
+    if node is None or isinstance(node.op, Shape | Shape_i):
+        return []
+    return node.inputs[:1] if isinstance(node.op, CheckAndRaise) else node.inputs
 
 
 def array_of(leaf: Variable) -> np.ndarray:

@@ -15,12 +15,12 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors, walk
 from pytensor.tensor.elemwise import DimShuffle
-from pytensor.tensor.shape import Reshape, Shape, SpecifyShape
+from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from pymc_austerity.compile.graph_compiler import AS_WRITTEN
 from pymc_austerity.likelihood.affine import row_predictor
-from pymc_austerity.likelihood.model_graph import bounds_of, constant_of, plain_indices
+from pymc_austerity.likelihood.model_graph import bounds_of, constant_of, plain_indices, values_read
 from pymc_austerity.likelihood.row_likelihood import RowLikelihood
 
 #: Ops whose outcome holds entries of their first argument as they are.
@@ -168,7 +168,7 @@ def _read(graph: Variable, psi: Variable) -> np.ndarray:
     """Return the entries of ψ that a graph reads, or more."""
 
     def inputs(var: Variable) -> list[Variable]:
-        return [] if _selects(var, psi) else _values_read(var)
+        return [] if _selects(var, psi) else values_read(var)
 
     selected = [var for var in walk([graph], inputs, bfs=False) if _selects(var, psi)]
     return np.unique(np.concatenate([np.empty(0, np.int64), *(np.ravel(_numbers_of(var, psi)) for var in selected)]))
@@ -176,8 +176,4 @@ def _read(graph: Variable, psi: Variable) -> np.ndarray:
 
 def _depend(graphs: Sequence[Variable], psi: Variable) -> bool:
     """Whether graphs depend on the values of ψ, and not on its shape alone."""
-    return psi in walk(graphs, _values_read, bfs=False)
-
-
-def _values_read(var: Variable) -> list[Variable]:
-    return [] if var.owner is None or isinstance(var.owner.op, Shape) else list(var.owner.inputs)
+    return psi in walk(graphs, values_read, bfs=False)

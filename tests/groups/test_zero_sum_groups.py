@@ -9,7 +9,7 @@ import pytest
 from cases import cases
 from evidence import MAX_Z
 from grouped import largest_z, law_of_normal_rows, search_of
-from pymc.distributions.transforms import ZeroSumTransform
+from pymc.distributions.transforms import ZeroSumTransform, ordered
 from toy import sampled
 
 import pymc_austerity as pma
@@ -141,20 +141,21 @@ def test_draws_have_the_law_of_linear_algebra():
 
 HOME, AWAY = LEVEL, (LEVEL + RNG.integers(1, T, N)) % T
 RATINGS = {
-    "difference": lambda sd, z: sd * (z[HOME] - z[AWAY]),
-    "each": lambda sd, z: sd * z[HOME] - z[AWAY] * sd,
-    "other side first": lambda sd, z: (-z[AWAY] + z[HOME]) * sd,
-    "scaled": lambda sd, z: (sd * z)[HOME] - (sd * z)[AWAY],
-    "divided": lambda sd, z: (z[HOME] - z[AWAY]) / (1 / sd),
-    "data": lambda sd, z: sd * (z[pm.Data("home", HOME)] - z[pm.Data("away", AWAY)]),
+    "difference": lambda a, sd, z: a + sd * (z[HOME] - z[AWAY]),
+    "each": lambda a, sd, z: a + sd * z[HOME] - z[AWAY] * sd,
+    "other side first": lambda a, sd, z: a + (-z[AWAY] + z[HOME]) * sd,
+    "scaled": lambda a, sd, z: a + (sd * z)[HOME] - (sd * z)[AWAY],
+    "divided": lambda a, sd, z: (z[HOME] - z[AWAY]) / (1 / sd) + a,
+    "data": lambda a, sd, z: a + sd * (z[pm.Data("home", HOME)] - z[pm.Data("away", AWAY)]),
+    "where they are at home": lambda a, sd, z: a + pm.Normal("b", 0, 1, shape=T)[HOME] + sd * z[HOME] - sd * z[AWAY],
 }
 
 
 def ratings(form, zero_sum=True, y=Y):
-    with pm.Model() as model:
+    with pm.Model(coords={"team": range(T)}) as model:
         sd = scale()
-        z = pm.ZeroSumNormal("x", shape=T) if zero_sum else pm.Normal("x", shape=T)
-        pm.Normal("y", pm.Normal("a", 0, 5) + RATINGS[form](sd, z), 1, observed=y)
+        z = pm.ZeroSumNormal("x", dims="team") if zero_sum else pm.Normal("x", dims="team")
+        pm.Normal("y", RATINGS[form](pm.Normal("a", 0, 5), sd, z), 1, observed=y)
     return model
 
 
@@ -164,15 +165,37 @@ def test_ratings_are_read_with_their_scale(form, zero_sum):
     """Rows read two of the ratings each, which have the scale, and nothing of the scale."""
     model = ratings(form, zero_sum)
     read, point = read_groups(model), {k: RNG.normal(size=v.shape) for k, v in model.initial_point().items()}
-    assert read.groups.own.shape == (T, 1)
+    assert read.groups.own.shape == (T, 1 + (form == "where they are at home"))
     assert len(read.groups.indices) == 2
     assert "log_sd" not in read.data.likelihood.read
     theta, of_x = read.data.coordinates.theta(point), model.rvs_to_values[model["x"]].name
+    (place,) = (slice(b.start, b.stop) for b in read.data.likelihood.blocks if b.name == of_x)
     (x,) = model.replace_rvs_by_values([model["x"]])
     x = x.eval({of_x: point[of_x]}, mode=BY_NUMPY)
-    assert theta[read.groups.own[:, 0]] == pytest.approx(np.exp(point["log_sd"]) * x)
+    assert theta[place] == pytest.approx(np.exp(point["log_sd"]) * x)
     back = read.data.coordinates.point(point, theta)
     assert back[of_x] == pytest.approx(point[of_x])
+
+
+def test_walks_of_ratings_are_read_with_their_scale():
+    """As those of some seasons, each read by two numbers."""
+    season = RNG.integers(0, 3, N)
+    with pm.Model() as model:
+        walk = pt.cumsum(pm.Normal("x", shape=(T, 3)) * scale(), axis=1)
+        pm.Normal("y", pm.Normal("a", 0, 5) + walk[HOME, season] - walk[AWAY, season], 1, observed=Y)
+    read = read_groups(model)
+    assert read.groups.own.shape == (T, 3)
+    assert "log_sd" not in read.data.likelihood.read
+
+
+@pytest.mark.slow
+def test_ordered_results_of_games_are_expanded():
+    """A categorical law takes entries of a table by the numbers of its rows, which are no groups."""
+    with pm.Model() as model:
+        z = scale() * pm.ZeroSumNormal("x", shape=T)
+        cutpoints = pm.Normal("c", [-0.5, 0.5], 1, transform=ordered, initval=[-0.5, 0.5])
+        pm.OrderedLogistic("y", eta=z[HOME] - z[AWAY], cutpoints=cutpoints, observed=np.digitize(Y, [-0.5, 0.5]))
+    assert pma.PenaltyMH(model=model, progressbar=False).moves_groups
 
 
 @pytest.mark.slow
