@@ -75,6 +75,12 @@ class Groups:
         return np.array(self.tied) | np.isin(self.first[:-1], self.zero_sums[:, 0]) | self._columns
 
     @property
+    def too_many_to_sum(self) -> bool:
+        """Whether rows read several of effects that sum to zero, and these are too many to have a joint precision."""
+        of_sums = np.isin(self.first[:-1], self.zero_sums[:, 0]) & ~np.array(self.tied)
+        return any(self.factors.count(f) > 1 for f in np.flatnonzero(of_sums))
+
+    @property
     def _columns(self) -> np.ndarray:
         """Return for each factor whether it is columns beside groups, which follow where these go, shape (F,)."""
         return are_columns(self.first) & (len(self.tied) > 1)

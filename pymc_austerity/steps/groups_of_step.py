@@ -134,6 +134,12 @@ def warn_of_few_draws(decider: GroupDecider, name: str, replaced: Sequence[str])
             f"The rows are far from quadratic in {', '.join(far)} over the width of the posterior: {name} will have "
             "few effective draws of it. Give it a narrower prior where more is known of it, or sample with pm.NUTS."
         )
+    elif groups.too_many_to_sum:
+        _log.warning(
+            f"Rows read several of the {n_groups:,} effects of {', '.join(groups.names)}, which sum to zero: so many "
+            f"are not moved by their joint precision, and {name} will have few effective draws of them. Write "
+            "pm.Normal in place of pm.ZeroSumNormal: differences of effects have the same law, and these are moved by turns."
+        )
     elif tied:
         _log.warning(
             f"The effects {', '.join(tied)} are moved with what groups share: their prior is not normal with a "

@@ -177,6 +177,15 @@ def test_ratings_are_read_with_their_scale(form, zero_sum):
     assert back[of_x] == pytest.approx(point[of_x])
 
 
+@pytest.mark.parametrize(("teams", "too_many"), [(T, False), (310, True)])
+def test_ratings_that_are_too_many_are_known(teams, too_many):
+    home, away = RNG.integers(0, teams, 400), RNG.integers(0, teams, 400)
+    with pm.Model() as model:
+        z = pm.ZeroSumNormal("x", sigma=scale(), shape=teams)
+        pm.Normal("y", z[home] - z[away], 1, observed=RNG.normal(size=400))
+    assert read_groups(model).groups.too_many_to_sum == too_many
+
+
 def test_walks_of_ratings_are_read_with_their_scale():
     """As those of some seasons, each read by two numbers."""
     season = RNG.integers(0, 3, N)

@@ -39,6 +39,7 @@ def grouped(n_groups=N_GROUPS, prior=None):
 
 FAR = "far from quadratic in b over the width of the posterior.*pm.NUTS"
 TIED = "^The effects f are moved with what groups share.*pm.gp.HSGP"
+SUMMED = "Rows read several of the 400 effects of u, which sum to zero.*Write pm.Normal in place of pm.ZeroSumNormal"
 MANY_BENT = "6 of the 10 groups of u are far from normal .*pm.NUTS"
 MANY_SHARED = "The 10 parameters that the groups of u share.*pm.NUTS"
 MANY_SCALES = "The 60 parameters beside u, among them scales of coefficients"
@@ -53,6 +54,7 @@ MANY_SCALES = "The 60 parameters beside u, among them scales of coefficients"
         (6, 3, True, [0, 10], ("b",), (), FAR),
         (0, 9, True, [0, 10], (), (), None),
         (0, 20, False, [0, 10], (), ("f", "u"), TIED),
+        (0, 2, False, [0, 400], (), (), SUMMED),
         (0, 11, False, [0, 10], (), ("f", "u"), None),
         (0, 10, True, [0, 10], (), (), MANY_SHARED),
         (0, 59, False, [0, 1], (), (), None),
@@ -62,7 +64,13 @@ MANY_SCALES = "The 60 parameters beside u, among them scales of coefficients"
 def test_groups_that_move_badly_are_warned_of(caplog, bent, shared, rough, first, far, replaced, said):
     """Most are far from normal, few rows tell of what is shared, or many scales or effects are moved with it."""
     tails = SimpleNamespace(number=np.where(np.arange(first[-1]) < bent, 0, -1))
-    groups = SimpleNamespace(own=np.zeros((first[-1], 2)), names=("u",), shared=np.arange(shared), first=first)
+    groups = SimpleNamespace(
+        own=np.zeros((first[-1], 2)),
+        names=("u",),
+        shared=np.arange(shared),
+        first=first,
+        too_many_to_sum=said == SUMMED,
+    )
     prepared = SimpleNamespace(tails=tails, rough=rough, far_from_quadratic=far)
     likelihood = SimpleNamespace(blocks=[Block("f", (20,), "float64", 0, 20)])
     decider = SimpleNamespace(prepared=prepared, model=SimpleNamespace(groups=groups, likelihood=likelihood))
