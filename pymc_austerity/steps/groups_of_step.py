@@ -138,7 +138,7 @@ def warn_of_few_draws(decider: GroupDecider, name: str, replaced: Sequence[str])
         _log.warning(
             f"Rows read several of the {n_groups:,} effects of {', '.join(groups.names)}, which sum to zero: so many "
             f"are not moved by their joint precision, and {name} will have few effective draws of them. Write "
-            "pm.Normal in place of pm.ZeroSumNormal: differences of effects have the same law, and these are moved by turns."
+            "pm.Normal in place of pm.ZeroSumNormal: differences have the same law, and it is moved by turns."
         )
     elif tied:
         _log.warning(
