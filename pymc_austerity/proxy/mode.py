@@ -86,6 +86,9 @@ def find_mode(posterior: LogPosterior, start: np.ndarray, progressbar: bool, nam
         except ModeNotFoundError:  # a few rows may hold none of the rare events that tell, or none next to their kinks
             part = subset
             psi, sums, other, has_tail = _single_mode(objective(subset), start, names)
+        if other and len(part) < len(subset):  # of which more rows tell whether one is negligible
+            part = subset
+            psi, sums, other, has_tail = _single_mode(objective(subset), start, names)
         if len(part) < len(subset):
             psi, sums = newton_of_more(objective(subset), psi, start, 60)
         if len(subset) < len(rows):
