@@ -44,7 +44,9 @@ def with_kinks(
     (rows,) = graph_replace([likelihood.row_log_likelihood], other_side)
     inputs = [reach, likelihood.theta, likelihood.others, *likelihood.fixed, *likelihood.batches]
     function = compile_log_density(inputs, [rows, *numbers], BY_NUMPY)
-    d, data = likelihood.theta_size, (*fixed, *table.some(_ROWS))
+    first = next(iter(table.pieces()))  # of rows in memory all of them
+    some = first.take(np.unique(np.linspace(0, len(first) - 1, _ROWS).astype(int)))
+    d, data = likelihood.theta_size, (*fixed, *some.arrays)
 
     def at(psi: np.ndarray, k: int, reach: float) -> list[np.ndarray]:
         """Return the rows with those within reach of a comparison on its other side, and all distances."""

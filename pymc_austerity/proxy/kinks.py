@@ -15,11 +15,12 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import graph_replace
-from pytensor.graph.traversal import ancestors, toposort
+from pytensor.graph.traversal import ancestors, toposort, walk
 from pytensor.scalar import basic as scalars
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_austerity.likelihood import RowLikelihood
+from pymc_austerity.likelihood.model_graph import values_read
 from pymc_austerity.proxy.comparisons import COMPARISONS, with_kinks
 from pymc_austerity.proxy.kink_widths import find_widths
 from pymc_austerity.rows import Table
@@ -37,13 +38,15 @@ def with_kinks_rounded(
     `start` is ψ = (θ, others), from which the mode of some of the rows is searched; `width` is h, in standard
     deviations of what has the kink.
     """
-    nodes = [node for node in toposort([likelihood.row_log_likelihood]) if _may_have_kink(node, likelihood)]
+    rows = likelihood.row_log_likelihood
+    read = set(walk([rows], values_read, bfs=False))  # without what a check of parameters compares
+    nodes = [node for node in toposort([rows]) if node.outputs[0] in read and _may_have_kink(node, likelihood)]
     compared = [node for node in nodes if isinstance(_by_entries(node), COMPARISONS)]
     kinks = {*nodes}.difference(compared).union(with_kinks(compared, likelihood, table, fixed, start))
     if not kinks:
         return likelihood
     rounding = _Rounding(kinks)
-    rounded = rounding.of(likelihood.row_log_likelihood)
+    rounded = rounding.of(rows)
     found = find_widths(replace(likelihood, rounded=rounded), rounding.widths, table, fixed, start)
     if found is None:
         return likelihood

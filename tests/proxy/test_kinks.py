@@ -8,6 +8,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from known_sums import changes, error_of_log_ratios, sums_at
+from pytensor.graph.traversal import toposort
 
 import pymc_austerity as pma
 from pymc_austerity.likelihood.row_likelihood import row_likelihood
@@ -104,6 +105,20 @@ def test_remainders_and_known_sum_are_the_log_likelihood(kind, monkeypatch):
 def test_rows_without_a_kink_that_matters_stay_as_they_are(rows):
     likelihood, _ = rounded(rows)
     assert likelihood.rounded is None
+
+
+def test_kinks_are_found_in_rows_that_are_sorted():
+    """The first rows lie all on one side of the knot."""
+    x = np.sort(X)
+    with pm.Model() as model:
+        knot, slope = pm.Normal("knot", 0, 1), pm.Normal("slope", 0, 1, initval=1.0)
+        pm.Laplace("y", slope * pt.switch(x > knot, x - knot, 0), 1, observed=np.maximum(x - 0.4, 0) + Y)
+    likelihood, source, _ = row_likelihood(model)
+    compared = [node for node in toposort([likelihood.row_log_likelihood]) if str(node.op).lower().startswith("gt")]
+    start = np.array([0.4, 1.0])
+    assert comparisons.with_kinks(compared, likelihood, Rows(source.row_arrays()), (), start) == compared
+    first = Rows(tuple(a[:1_000] for a in source.row_arrays()))
+    assert not comparisons.with_kinks(compared, likelihood, first, (), start)  # planted: the first rows are looked at
 
 
 def test_a_jump_is_known_by_rows_at_two_distances(monkeypatch):
