@@ -1,7 +1,8 @@
 """A model in which rows read effects by the numbers of their groups, where the user writes a matrix.
 
 ``Z @ u`` with the dummies of groups as Z is written ``u[g]``, and ``(w * u[members]).sum(axis=1)`` with a table of
-numbers is written ``w[:, 0] * u[members[:, 0]] + w[:, 1] * u[members[:, 1]]``.
+numbers is written ``w[:, 0] * u[members[:, 0]] + w[:, 1] * u[members[:, 1]]``.  What is used otherwise, as in a softmax
+over the items of each row, is the columns put side by side.
 """
 
 from __future__ import annotations
@@ -39,8 +40,11 @@ def with_numbers_of_groups(model: Model) -> Model:
     Arrays of ``pm.Data`` stay as they are, as ``pm.set_data`` may put others in their place.
     """
     written: dict[Variable, Variable] = {}
-    for node in _nodes(model):
-        for instead in (_read_by_dummies(node), _read_by_table(node)):
+    nodes = list(_nodes(model))
+    tables = [node.outputs[0] for node in nodes if isinstance(_table(node), Constant)]
+    for node in nodes:
+        beside = (_side_by_side(node.outputs[0], table) for table in tables)
+        for instead in (_read_by_dummies(node), _read_by_table(node), *beside):
             if instead is not None:
                 written[node.outputs[0]] = instead
     return derived_model(model, replacing(model, written), {}, {})[0] if written else model
@@ -138,6 +142,13 @@ def _read_by_table(node: Apply) -> Variable | None:
     return None if None in of.type.shape else pt.constant(np.array(of.type.shape, dtype=np.int64))
 
 
+def _side_by_side(graph: Variable, table: Variable) -> Variable | None:
+    """Return what is computed entry by entry from what a table of numbers reads, as its columns side by side."""
+    if table not in ancestors([graph]) or not _by_entry(graph, table):
+        return None
+    return pt.stack([_column(graph, table, k) for k in range(table.type.shape[1])], axis=1)
+
+
 def _table(node: Apply) -> Variable | None:
     """Return the table of numbers that a node indexes a vector by, a few for each of many rows."""
     if not isinstance(node.op, AdvancedSubtensor) or node.inputs[0].type.ndim != 1:
@@ -153,7 +164,7 @@ def _by_entry(graph: Variable, table: Variable) -> bool:
     """Whether a graph of two axes is computed entry by entry from what a table of numbers reads."""
     if graph is table:
         return True
-    if graph.type.ndim != 2 or graph.owner is None or not isinstance(graph.owner.op, Elemwise):
+    if graph.owner is None or not isinstance(graph.owner.op, Elemwise) or graph.type.ndim != 2:
         return False
     reading = [var for var in graph.owner.inputs if table in ancestors([var])]
     return graph.type.shape[1] == table.type.shape[1] and all(_by_entry(var, table) for var in reading)

@@ -9,6 +9,7 @@ import scipy.sparse
 from cases import cases
 
 import pymc_austerity as pma
+from pymc_austerity.compile.graph_compiler import interpret_log_density
 from pymc_austerity.groups import centred_model, read_groups
 
 N, D = 300, 6
@@ -136,6 +137,32 @@ def test_dummies_are_read_as_numbers_of_groups(name):
     """So are tables of numbers."""
     found = read_groups(model_of(scaled((LEVELS,), DUMMIES_READ[name]))).groups
     assert (found.names, len(found.own)) == (("z",), LEVELS)
+
+
+CHOICES = {
+    "scaled before": lambda tau, z: (tau * z)[MEMBERS],
+    "scaled after": lambda tau, z: tau * z[MEMBERS],
+    "with covariates": lambda tau, z: tau * z[MEMBERS] + pm.Normal("b", 0, 1) * WEIGHTS,
+}
+
+
+@pytest.mark.parametrize("form", CHOICES)
+def test_items_that_are_chosen_from_are_groups(form):
+    """Each row has a table of items of its own, over which a softmax goes; the planted mistake is another's column."""
+    with pm.Model() as model:
+        tau, z = pm.HalfNormal("tau", 1), pm.Normal("z", 0, 1, shape=LEVELS)
+        pm.Categorical("y", logit_p=CHOICES[form](tau, z), observed=RNG.integers(0, 2, N))
+    read = read_groups(model)
+    assert (read.groups.names, len(read.groups.own), len(read.groups.indices)) == (("z",), LEVELS, 2)
+    assert "tau_log__" not in read.data.likelihood.read
+    point = {k: RNG.normal(size=v.shape) for k, v in model.initial_point().items()}
+    theta = read.data.coordinates.theta(point)
+    for wrong in (0, 1):
+        arrays = [np.roll(a, wrong, axis=0) if a.dtype.kind == "i" and wrong else a for a in read.data.rows.arrays]
+        likelihood = read.data.likelihood
+        rows = interpret_log_density([likelihood.theta, *likelihood.batches], likelihood.row_log_likelihood)
+        (expected,) = model.compile_logp(model["y"], sum=False)(point)
+        assert np.allclose(rows(theta, *arrays), expected) == (not wrong)
 
 
 @pytest.mark.parametrize(
