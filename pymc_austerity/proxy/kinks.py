@@ -15,7 +15,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import graph_replace
-from pytensor.graph.traversal import ancestors, toposort, walk
+from pytensor.graph.traversal import toposort, walk
 from pytensor.scalar import basic as scalars
 from pytensor.tensor.elemwise import Elemwise
 
@@ -64,7 +64,7 @@ def _may_have_kink(node: Apply, likelihood: RowLikelihood) -> bool:
     """Return whether a node has a kink at a place that depends on θ and on the data of a row, or compares there."""
     if not isinstance(_by_entries(node), _KINKS):
         return False
-    behind = set(ancestors(node.inputs))
+    behind = set(walk(node.inputs, values_read, bfs=False))  # not that of a shape, as a limit of whole numbers may be
     return likelihood.theta in behind and not behind.isdisjoint(likelihood.batches)
 
 

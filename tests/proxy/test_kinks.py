@@ -68,6 +68,11 @@ def one_function_by_cases(b):
     pm.Censored("y", pm.Normal.dist(b[0] + b[1] * X, 1), lower=0, upper=None, observed=np.maximum(Y, 0))
 
 
+def categories(b):
+    """PyMC 5 limits the number of the category by the shape of what depends on the parameters."""
+    pm.Categorical("y", logit_p=pt.stack([b[0] * X, b[1] + X], axis=1), observed=(Y > 0.5).astype(int))
+
+
 def no_number_on_the_other_side(b):
     x = pm.Data("X", X)
     pm.Potential("y", -pt.switch(x > b[0], pt.sqrt(x - b[0]), 0) + b[1])
@@ -101,7 +106,9 @@ def test_remainders_and_known_sum_are_the_log_likelihood(kind, monkeypatch):
         assert added_up(replace(likelihood, rounded=None))[0] != pytest.approx(expected, rel=1e-2)
 
 
-@pytest.mark.parametrize("rows", [huber, scale_of_all, jump, one_function_by_cases, no_number_on_the_other_side])
+@pytest.mark.parametrize(
+    "rows", [huber, scale_of_all, jump, one_function_by_cases, no_number_on_the_other_side, categories]
+)
 def test_rows_without_a_kink_that_matters_stay_as_they_are(rows):
     likelihood, _ = rounded(rows)
     assert likelihood.rounded is None

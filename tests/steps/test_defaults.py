@@ -210,7 +210,8 @@ def test_rare_columns_with_cases_alone(caplog):
     with model:
         exact, draws = pma.ExactMH(progressbar=False), {"tune": 1_000, "chains": 2, "cores": 1, "progressbar": False}
         ours, right = (pm.sample(3_000, step=of, random_seed=4, **draws).posterior["slope"] for of in (step, exact))
-    error = np.hypot(az.mcse(ours.to_numpy()[..., 0]), az.mcse(right.to_numpy()[..., 0]))
+    ours, right = ours.to_numpy()[..., 0], right.to_numpy()[..., 0]
+    error = np.hypot(az.mcse(ours), az.mcse(right))
     assert abs(ours.mean() - right.mean()) < 4 * error
     assert error < 0.1 * right.std()
     with pytest.warns(UserWarning, match="the posterior of 'slope.*' is nearly all tail"):
