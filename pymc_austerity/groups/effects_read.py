@@ -27,12 +27,7 @@ from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor
 from pytensor.tensor.type import TensorType
 
 from pymc_austerity.compile.graph_compiler import BY_NUMPY
-from pymc_austerity.groups.group_index import (
-    EffectsRead,
-    RowIndex,
-    followed,
-    taken_by_group,
-)
+from pymc_austerity.groups.group_index import EffectsRead, RowIndex, followed, taken_by_group
 from pymc_austerity.groups.inverse_by_ops import inverse_by_ops, nodes_between, takes_beside
 from pymc_austerity.groups.loadings import start_of_loading
 from pymc_austerity.groups.several_entries import by_several_indices

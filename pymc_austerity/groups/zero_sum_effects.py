@@ -53,6 +53,7 @@ def zero_sums_read(
     effects, _ = followed(source, source, clients, ends, factors)
     if source.type.ndim == 2:
         return _of_table(source, effects, nodes, terms)
+    whole = [EffectsRead(effects, effects, None, 0, source, 0, zero_sum=True)]
     found: dict[Variable, EffectsRead] = {}
     scaled = [source]
     for at in scaled:
@@ -66,10 +67,10 @@ def zero_sums_read(
             elif at not in ends and len(own) == 1 and is_factor(node, own[0]):
                 scaled.append(node.outputs[0])
             else:
-                return [EffectsRead(effects, effects, None, 0, source, 0, zero_sum=True)]
+                return whole
     read = list(found.values())
     alike = all(equal_computations([of.effects], [read[0].effects]) for of in read)
-    return read if alike else [EffectsRead(effects, effects, None, 0, source, 0, zero_sum=True)]
+    return read if alike else whole
 
 
 def _of_table(
