@@ -26,7 +26,7 @@ from typing import Any
 import arviz as az
 import numpy as np
 import pymc as pm
-from hard_posteriors import POSTERIORS
+from hard_posteriors import POSTERIORS, TAILS
 from scipy import stats
 from timing import show
 
@@ -39,15 +39,19 @@ _FEW = 200
 
 
 class Heard(logging.Handler):
-    """Keeps warnings."""
+    """Keeps warnings, and other messages that name NUTS."""
 
     def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.said: list[str] = []
+        super().__init__(logging.INFO)
+        self.warned: list[str] = []
+        self.hints: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep one."""
-        self.said.append(record.getMessage())
+        if record.levelno >= logging.WARNING:
+            self.warned.append(record.getMessage())
+        elif "NUTS" in record.getMessage():
+            self.hints.append(record.getMessage())
 
 
 def draws_of(idata: Any, model: pm.Model) -> Draws:
@@ -118,8 +122,8 @@ def by_nutpie(model: pm.Model, draws: int, low_rank: bool, seconds: float = np.i
 
 def by_step(make: Any, model: pm.Model, options: argparse.Namespace, references: list[Draws]) -> dict[str, Any]:
     """Return what a step says and does."""
-    warned = Heard()
-    logging.getLogger("pymc_austerity").addHandler(warned)
+    heard, log = Heard(), logging.getLogger("pymc_austerity")
+    log.addHandler(heard)
     start = time.process_time()
     try:
         with model:
@@ -127,7 +131,7 @@ def by_step(make: Any, model: pm.Model, options: argparse.Namespace, references:
                 warnings.simplefilter("always", UserWarning)
                 step = make(progressbar=False)
             set_up = time.process_time() - start
-            announced = "; ".join([*warned.said, *(str(w.message) for w in caught)])
+            announced = "; ".join([*heard.warned, *(str(w.message) for w in caught)])
             idata = pm.sample(
                 options.draws, tune=1_000, step=step, chains=2, cores=1, random_seed=1, progressbar=False,
                 compute_convergence_checks=False, quiet=True,
@@ -136,16 +140,16 @@ def by_step(make: Any, model: pm.Model, options: argparse.Namespace, references:
             seconds = time.process_time() - start
             verdict = pma.reliability(idata, model, step=step, progressbar=False).verdict
     except Exception as error:
-        return {"announced": f"{type(error).__name__}: {error}"[:80]}
+        return {"announced": f"{type(error).__name__}: {error}", "hints": ""}
     finally:
-        logging.getLogger("pymc_austerity").removeHandler(warned)
+        log.removeHandler(heard)
     found = draws_of(idata, model)
     rows = float(idata.sample_stats["n_rows"].mean())
     return {
         "set-up": set_up, "CPU s": seconds, "draws": idata.posterior.sizes["draw"], "rows": rows,
         "ESS/s": slowest(found)[1] / seconds,
         "error": min((error_shown(found, reference) for reference in references), default=None),
-        "verdict": verdict, "announced": announced[:80],
+        "verdict": verdict, "announced": announced, "hints": "; ".join(heard.hints),
     }  # fmt: skip
 
 
@@ -209,12 +213,20 @@ def report(lines: list[dict[str, Any]], steps: list[str]) -> None:
             second.append({
                 "posterior": line["posterior"], "step": step, "rows": told.get("rows", ""),
                 "error": "" if told.get("error") is None else f"{told['error']:.2g}",
-                "verdict": verdict(told), "said while it was built": told["announced"],
+                "verdict": verdict(told), "said while it was built": (told["announced"] or told["hints"])[:80],
             })  # fmt: skip
     show(first)
     won = sum(ahead(line, steps)[1] > 1 for line in lines)
     silent = sum(unannounced(line[step]) for line in lines for step in steps)
-    print(f"\nA step is ahead of the better nutpie on {won} of {len(lines)} posteriors.\n")
+    lost = [line[step] for line in lines if ahead(line, steps)[1] <= 1 for step in steps]
+    named = sum("NUTS" in told["announced"] + told["hints"] for told in lost)
+    print(f"\nA step is ahead of the better nutpie on {won} of {len(lines)} posteriors.")
+    print(f"On the others {named} of {len(lost)} steps name NUTS while they are built.")
+    slower = [line["PenaltyMH"]["ESS/s"] / line["MHSS"]["ESS/s"] for line in lines if line["posterior"] in TAILS]
+    if len(steps) == 2 and slower:
+        times = f"{min(slower):.1f} to {max(slower):.1f} times"
+        print(f"On tails that the prior decides about PenaltyMH is {times} ahead of MHSS.")
+    print()
     show(second)
     print(f'\n"do not trust" without a word while the step was built: {silent} of {len(second)} runs.')
 

@@ -339,3 +339,6 @@ POSTERIORS: dict[str, Callable[[], pm.Model]] = {
     "saturating": saturating,
     "two decays": exponential_decay,
 }
+
+#: Those with a parameter of which the prior decides how far it may go.
+TAILS = "negative binomial on Poisson", "no zero inflation", "Student on normal", "beta-binomial on binomial"

@@ -50,12 +50,12 @@ class RemainderBounds:
             names = sorted({b.name for b in likelihood.other_blocks} & likelihood.read)
             raise NoRemainderBoundError(
                 f"{self._none_known}: the rows read {names}, which another step moves. Let "
-                "one step move all variables that the rows read, or use PenaltyMH, which needs no bound."
+                "one step move all variables that the rows read."
             )
         if op := left_in_single(likelihood.row_log_likelihood):
             raise NoRemainderBoundError(
                 f"{self._none_known}: the rows compute {op} in single precision, whose "
-                "rounding is larger than what an expansion leaves. PenaltyMH needs no bound."
+                "rounding is larger than what an expansion leaves."
             )
         self._names = sorted(likelihood.read)
         self._graph = row_graph(likelihood)
@@ -80,8 +80,7 @@ class RemainderBounds:
                     c[chunk] = self._bound(read, radius)
         except NoRemainderBoundError as reason:
             raise NoRemainderBoundError(
-                f"{self._none_known} for this model: as a function of {self._names}, its log-likelihood takes "
-                f"{reason}. PenaltyMH needs no bound."
+                f"{self._none_known} for this model: as a function of {self._names}, its log-likelihood takes {reason}."
             ) from None
         return c
 

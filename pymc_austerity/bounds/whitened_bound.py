@@ -28,10 +28,17 @@ from pymc_austerity.bounds.row_graph import NoRemainderBoundError
 from pymc_austerity.cholesky import cholesky_of
 from pymc_austerity.compile.lean_njit import njit
 from pymc_austerity.likelihood import RowLikelihood
-from pymc_austerity.rows import OUTWARDS, Rows, RowSource, no_op, number_in_table
+from pymc_austerity.rows import OUTWARDS, Rows, RowSource, Table, no_op, number_in_table
+from pymc_austerity.rows.by_bounds import bound_table
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 _one_at_a_time = Lock()
+
+#: Share of the rows that takes as long to draw by their bounds, and evaluate at both ends of a move, as all take in
+#: order and at one end: a fifth to a seventh where it was measured, of 5,000 to 50,000 rows.
+SHARE_OF_ALL = 1 / 6
+#: Rows of which bounds are found first, where each takes long.
+_FIRST = 2_000
 
 #: Share of the draws of a normal posterior that lie further out than the radius, where all rows are read.
 _OUTSIDE = 1e-9
@@ -43,6 +50,17 @@ REMAINDER_CHOICES = (
     "read, and with θ = centre + factor @ z no |log p(row | θ) − its expansion about the centre| may exceed the number "
     "of the row times ‖z‖³, or ‖z‖⁴ with order=3, while ‖z‖ ≤ radius. Or sample with PenaltyMH, which needs no bound."
 )
+
+
+class UnknownBoundError(UnsupportedModelError):
+    """No bound on what an expansion leaves of a row is known; `reason` says why, in a sentence."""
+
+    def __init__(self, reason: str):
+        super().__init__(f"MHSS: {reason} {REMAINDER_CHOICES}")
+        self.reason = reason
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.reason,)
 
 
 @njit
@@ -88,6 +106,8 @@ class WhitenedBound(Bound):
         bounds_of = BoundsOfRows(self.likelihood, at, self.sizes)
         span = typical_span(read.size, region.order)
         whitened = Whitened(read, whiten, radius, region.order + 1, outwards)
+        if self._read_most(bounds_of, span, rows):
+            return (whitened, bound_table(np.zeros(len(rows)), np.arange(len(rows)))), rows
         table, stored = rows.bounded(bounds_of, span)
         all_found = table.source().complete and len(bounds_of.found) == len(rows)
         if self.likelihood is not None and all_found:
@@ -96,6 +116,13 @@ class WhitenedBound(Bound):
             if in_cones is not None:
                 return in_cones, stored
         return (whitened, table), stored
+
+    def _read_most(self, bounds_of: BoundsOfRows, span: float, rows: Table) -> bool:
+        """Whether a sample shows that most rows will be read, of rows whose bounds take long and are in no cones."""
+        if self.numbers_read == 1 or not isinstance(rows, Rows) or len(rows) < 2 * _FIRST:
+            return False
+        some = np.sort(np.random.default_rng(1985).choice(len(rows), _FIRST, replace=False))
+        return float(np.minimum(1.0, bounds_of(rows.take(some)) * span).mean()) > SHARE_OF_ALL
 
     def build(self, constants: tuple[Any, ...]) -> EvaluateBound:
         """Return M, or those of all cones, compiled."""
@@ -141,12 +168,11 @@ class BoundsOfRows:
                 self.sizes = sizes_from_graph(self.likelihood)
             sizes = self.sizes(*self.at, rows)
         advance(len(rows))
-        if unknown := np.count_nonzero(~np.isfinite(sizes)):
-            first = number_in_table(rows, np.flatnonzero(~np.isfinite(sizes))[0])
-            raise UnsupportedModelError(
-                f"MHSS: no bound is known on what the proxy leaves of {unknown:,} of {sizes.size:,} rows, the first of "
-                f"them row {first}, within {self.at[3]:.1f} standard deviations of the "
-                "centre. All rows would be read at every draw. Use PenaltyMH, which needs no bound."
+        if not np.isfinite(sizes).all():
+            bad = np.flatnonzero(~np.isfinite(sizes))
+            raise UnknownBoundError(
+                f"No bound is known on what the proxy leaves of {bad.size:,} of {sizes.size:,} rows, the first of them "
+                f"row {number_in_table(rows, bad[0])}, within {self.at[3]:.1f} standard deviations of the centre."
             )
         self.found = sizes
         return sizes
@@ -167,6 +193,6 @@ def sizes_from_graph(likelihood: RowLikelihood) -> Callable[..., np.ndarray]:
         try:
             return of_order(order)(*region)
         except NoRemainderBoundError as reason:
-            raise UnsupportedModelError(f"MHSS: {reason} {REMAINDER_CHOICES}") from None
+            raise UnknownBoundError(str(reason)) from None
 
     return sizes

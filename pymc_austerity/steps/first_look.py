@@ -32,6 +32,9 @@ _COMPARED, _ROWS, _FURTHER = 40, 20_000, 1.5
 _LEAST_LEFT, _NOISE = 0.65, 1.0
 #: Proposals at which the shape of batches is looked at, within so many row terms.
 _PROPOSALS, _TERMS = 20, 2_000_000
+#: Numbers in a table of rows by parameters up to which NUTS makes a few thousand draws within a few seconds: of a dozen
+#: models in `docs/not_normal.md`.
+_SMALL = 100_000
 _REMEDY = (
     "One decision over all its variables does not suit this posterior. Standardise covariates, or use NUTS: "
     "pymc_austerity.recommend(model) compares them."
@@ -41,24 +44,33 @@ _REMEDY = (
 def look_ahead(decider: Decider, name: str) -> float | None:
     """Return the rows that a decision reads, where it is tried; warn where it reads most, or moves hardly ever.
 
-    `name` is that of the step.  Nothing is tried without a proxy, of rows that are not all in memory, or of a test that
-    reads all of them.
+    `name` is that of the step.  Nothing is tried without a proxy, or of rows that are not all in memory; decisions that
+    read all rows are not, but their moves are looked at.
     """
     n_rows, prepared, all_there = len(decider.parts.stored), decider.parts.prepared, decider.row_source.complete
-    if prepared is None or not decider.test.reads.a_part or not all_there or n_rows < _FEW_ROWS:
+    if prepared is None or not all_there:
+        return None
+    if n_rows * decider.parts.theta0.size <= _SMALL:
+        _log.info(
+            f"{n_rows:,} rows and {decider.parts.theta0.size} parameters: for a few thousand draws NUTS is about as "
+            "quick. pymc_austerity.recommend(model) compares them."
+        )
+    if n_rows < _FEW_ROWS:
         return None
     draws = decider.draws_of_surrogate()
     chain, theta = Chain(decider, np.random.default_rng(0)), draws[0]
     read: list[int] = []
     accepted: list[float] = []
-    while len(read) < _TRIED and sum(read) < _PASSES * n_rows:
+    most = _TRIED if decider.test.reads.a_part else 0
+    while len(read) < most and sum(read) < _PASSES * n_rows:
         outcome = chain.transition(theta, decider.parts.others0, float(decider.parts.temperature.final))
         if outcome.status != DECIDED:  # the chain itself will say so
             return None
         theta = outcome.theta
         read.append(outcome.n_rows)
         accepted.append(outcome.accepted)
-    share, rate = min(1.0, float(np.mean(read)) / n_rows), float(np.mean(accepted))
+    mean_read, rate = (float(np.mean(read)), float(np.mean(accepted))) if read else (0.0, 1.0)
+    share = min(1.0, mean_read / n_rows)
     while_built = f"in {len(read)} transitions that were tried while it was built"
     if share > _MOST_READ:
         _log.warning(f"{name} reads most of the rows, {share:.0%} of {n_rows:,} a decision {while_built}. {_REMEDY}")
@@ -69,12 +81,12 @@ def look_ahead(decider: Decider, name: str) -> float | None:
             f"{name} will have few effective draws: moves across the posterior, above all those that begin in its "
             f"tails, are rejected {1 - left:.0%} of the time, as its shape is not that of the expanded rows. {_REMEDY}"
         )
-    elif skewed := [f for f in _of_batches(decider, draws, float(np.mean(read))) if f.verdict == DO_NOT_TRUST]:
+    elif skewed := [f for f in _of_batches(decider, draws, mean_read) if f.verdict == DO_NOT_TRUST]:
         _log.warning(
             f"{name} draws batches whose means are not normal, as its test takes them to be. {skewed[0].reason} "
             f"{skewed[0].remedy} Or use NUTS: pymc_austerity.recommend(model) compares them."
         )
-    return float(np.mean(read))
+    return mean_read if read else None
 
 
 def _of_batches(decider: Decider, draws: np.ndarray, read: float) -> list[Finding]:
@@ -93,13 +105,14 @@ def _rate_of_leaving(decider: Decider) -> float:
     """Return how often a state of the posterior is left for a draw of the surrogate; 1 where that is not known.
 
     The posterior is known at draws of the surrogate that were moved away from its centre, each weighted by its density
-    over that of such a draw.  Of very many rows some are read.
+    over that of such a draw.  Of very many rows some are read, unless every draw reads all.
     """
     prepared, others = decider.parts.prepared, decider.parts.others0
     if prepared is None or not isinstance(decider.proposal, CrankNicolson | SurrogateHMC):
         return 1.0
     around, n_rows = decider.surroundings(others), len(decider.parts.stored)
-    numbers = np.sort(np.random.default_rng(1980).choice(n_rows, min(_ROWS, n_rows), replace=False))
+    n_read = min(_ROWS, n_rows) if decider.test.reads.a_part else n_rows
+    numbers = np.sort(np.random.default_rng(1980).choice(n_rows, n_read, replace=False))
     rows, counts = decider.parts.stored.take(numbers).arrays, decider.row_source.counts
     times = n_rows / float(decider.parts.temperature.final) * (1.0 if counts is None else counts[numbers])
     draws = prepared.draws[:: -(-len(prepared.draws) // _COMPARED)]
@@ -109,9 +122,8 @@ def _rate_of_leaving(decider: Decider) -> float:
     def log_densities(theta: np.ndarray) -> tuple[float, float]:
         """Return the log density of the posterior, up to a constant, and that of the surrogate."""
         place = decider.place(theta, mean, others)
-        new, old = uninterrupted(
-            decider.density.both_sides, theta, mean, others, place.centre, *decider.parts.fixed, *rows
-        )
+        inputs = (place.centre, *decider.parts.fixed) if decider.density.expands else decider.parts.fixed
+        new, old = uninterrupted(decider.density.both_sides, theta, mean, others, *inputs, *rows)
         left = times * (new - old)
         noise.append(left.std() * np.sqrt(1 / numbers.size - 1 / n_rows))
         _, offset = uninterrupted(decider.offset_of, theta, mean, 0.0, around)

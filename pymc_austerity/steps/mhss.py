@@ -12,15 +12,17 @@ from typing import Any, Unpack
 import numpy as np
 from pytensor.graph.basic import Variable
 
-from pymc_austerity.acceptance import ScalableSubsampling
-from pymc_austerity.bounds import Bound, find_remainder_bound
+from pymc_austerity.acceptance import Exact, ScalableSubsampling
+from pymc_austerity.bounds import SHARE_OF_ALL, Bound, Unbounded, UnknownBoundError, find_remainder_bound
 from pymc_austerity.groups.group_decider import predicted_rows
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Decider, Parts
 from pymc_austerity.likelihood import Density, ModelData
+from pymc_austerity.likelihood.jumps import require_seen_jumps
 from pymc_austerity.progress import Phases
 from pymc_austerity.proxy import Taylor
 from pymc_austerity.proxy.third_derivatives import check_triples
+from pymc_austerity.rows import Rows
 from pymc_austerity.steps.groups_of_step import GroupPlan
 from pymc_austerity.steps.options import StepOptions, shows_options
 from pymc_austerity.steps.row_step import RowStep
@@ -32,6 +34,8 @@ from pymc_austerity.unsupported_model import UnsupportedModelError
 _TRIPLES_A_ROW = 400
 #: Rows a draw below which there is nothing to save: a draw costs as much by itself.
 _LEAST_SAVED = 50
+#: Of fewer rows all may be read.
+_FEW_ROWS = 2_000
 #: Numbers through which a row reads θ above which bounds of third order take longer to find than they save.
 _MOST_NUMBERS = 3
 
@@ -51,8 +55,9 @@ class MHSS(RowStep):
         in size, z = L⁻¹(θ − θ̂) being the distance from the centre in standard deviations of the posterior and k the
         order.
 
-        ``"auto"`` finds them from the model.  Where that cannot be done the step is refused with the reason; groups
-        then decide on all of their rows, with a warning.
+        ``"auto"`` finds them from the model.  Where that cannot be done, or where they ask for more than a sixth of the
+        rows, the step decides on all rows as `ExactMH` does, with a warning that says why.  With ``order=``, with
+        `data`, or with a proposal that selects coefficients, a model without bounds is refused.
 
         A function of ``(centre, factor, radius)`` gives them otherwise, as an array of N finite numbers ≥ 0: `centre`
         is θ̂, the flat vector of the step's variables in the unconstrained space, of shape (D,); `factor`, of shape
@@ -78,8 +83,8 @@ class MHSS(RowStep):
     Raises
     ------
     ValueError
-        No bound is known for the model, no proxy can be built, there are too many parameters for third order, or an
-        argument is out of range.
+        No bound is known where one is needed, no proxy can be built, there are too many parameters for third order, or
+        an argument is out of range.
     NotRowWiseError
         As in `ApproxMH`.
 
@@ -147,7 +152,7 @@ class MHSS(RowStep):
             options["proxy"] = replace(proxy, order=3) if isinstance(proxy, Taylor) else Taylor(order=3)
         chosen = order != "auto" or callable(bound)
         by_groups = None if chosen else GroupPlan(ScalableSubsampling())
-        one = _ByBounds(may_choose_order=not chosen and not isinstance(proxy, Taylor))
+        one = _ByBounds(may_choose=not chosen and not isinstance(proxy, Taylor))
         super().__init__(ScalableSubsampling(), vars, bound=bound, by_groups=by_groups, one_decision=one, **options)
 
     @property
@@ -158,32 +163,76 @@ class MHSS(RowStep):
         """
         if self.moves_groups:
             return float(predicted_rows(self.decider))
+        if not self.decider.test.reads.a_part:
+            return float(self.decider.n_rows)
         return _predict(self.decider, self.decider.bound_constants)
 
     @property
     def rows_always_read(self) -> int:
         """Rows that are read at every draw."""
-        if self.moves_groups:
-            return 0 if self.decider.test.reads.a_part else self.decider.n_rows
-        return int(self.decider.bound_constants[1].always.size)
+        if not self.decider.test.reads.a_part:
+            return int(self.decider.n_rows)
+        return 0 if self.moves_groups else int(self.decider.bound_constants[1].always.size)
 
 
 class _ByBounds(OneDecision):
     """One decision by bounds on what the proxy leaves of the rows, of the order that saves time."""
 
-    def __init__(self, may_choose_order: bool):
-        self.may_choose_order = may_choose_order
+    def __init__(self, may_choose: bool):
+        self.may_choose = may_choose  # the order, and to read all rows
+        self.unknown: UnknownBoundError | None = None  # why there is no bound
 
     def find_bound(self, bound: str | Callable[..., Any], data: ModelData) -> Bound:
-        """Return the bound on what the proxy leaves of the rows."""
-        return find_remainder_bound(bound, data)
+        """Return the bound on what the proxy leaves of the rows, and none where all rows will be read."""
+        try:
+            return find_remainder_bound(bound, data)
+        except UnknownBoundError as reason:
+            if not self.may_choose:
+                raise
+            self.unknown = reason
+            return Unbounded()
 
     def assemble(self, parts: Parts, check: Callable[[Density], None], phases: Phases) -> Decider:
+        """Compile the decision by bounds, or on all rows where bounds are not known or ask for more time."""
+        try:
+            if self.unknown is not None:
+                raise self.unknown
+            found = self._by_bounds(parts, check, phases)
+        except UnsupportedModelError as error:
+            selects = parts.proposal is not None and parts.proposal.selects_coefficients
+            if selects or not (self.may_choose and isinstance(parts.rows, Rows)):
+                raise
+            at = parts.theta0, parts.others0
+            require_seen_jumps(parts.likelihood, parts.rows, parts.fixed, *at, None, parts.made_by)
+            because = error.reason if isinstance(error, UnknownBoundError) else str(error).partition(". ")[0]
+            try:
+                return self._on_all_rows(parts, check, phases, because)
+            except UnsupportedModelError:
+                raise error from None
+        whole = found.compiled.selected is None and not found.parts.plan.by_statistics and found.row_source.complete
+        read = _predict(found, found.bound_constants) if self.may_choose and whole else 0.0
+        if found.n_rows < _FEW_ROWS or read <= SHARE_OF_ALL * found.n_rows:
+            return found
+        because = f"the bounds on its rows ask for {read:,.0f} a draw, and to read all of them in order takes less time"
+        return self._on_all_rows(parts, lambda density: None, phases, because)
+
+    def _on_all_rows(self, parts: Parts, check: Callable[[Density], None], phases: Phases, because: str) -> Decider:
+        """Compile the decision on all rows, as of `ExactMH`, and say why."""
+        plan = replace(parts.plan, floor=None)
+        found = super().assemble(replace(parts, test=Exact(), plan=plan, bound=Unbounded()), check, phases)
+        _log.log(
+            logging.WARNING if found.n_rows >= _FEW_ROWS else logging.INFO,
+            f"{parts.made_by} reads all {found.n_rows:,} rows at every draw, to be exact, where PenaltyMH() reads a "
+            f"part: {because.rstrip('.')}.",
+        )
+        return found
+
+    def _by_bounds(self, parts: Parts, check: Callable[[Density], None], phases: Phases) -> Decider:
         """Compile the decision with a proxy of second order, and of third where that leaves few rows to be read."""
         second = super().assemble(parts, check, phases)
         plan = second.parts.plan
         of_rows = second.compiled.selected is None and not plan.by_statistics and second.row_source.complete
-        if not (self.may_choose_order and of_rows and second.bound.numbers_read <= _MOST_NUMBERS):
+        if not (self.may_choose and of_rows and second.bound.numbers_read <= _MOST_NUMBERS):
             return second
         with phases("Choosing the order"):
             n_second = _predict(second, second.bound_constants)
@@ -201,6 +250,8 @@ class _ByBounds(OneDecision):
 
     def expected_rows(self, decider: Decider, tried: float | None) -> tuple[float, bool]:
         """Return the rows that are predicted, which is no bound."""
+        if not decider.test.reads.a_part:
+            return super().expected_rows(decider, tried)
         if decider.parts.plan.by_statistics:
             _log.info("MHSS will read no row: sums over the data determine this likelihood, and they are known.")
             return 0.0, False

@@ -41,7 +41,7 @@ def test_what_is_said(n_rows, accepted, reads, said, tried, monkeypatch, caplog)
         draws_of_surrogate=lambda: np.zeros((1, 2)), test=SimpleNamespace(reads=reads),
         row_source=SimpleNamespace(complete=True), proposal=pma.RandomWalk(),
         parts=SimpleNamespace(
-            stored=np.empty(N), prepared=SimpleNamespace(), others0=np.empty(0),
+            stored=np.empty(N), prepared=SimpleNamespace(), others0=np.empty(0), theta0=np.empty(40),
             temperature=SimpleNamespace(final=1.0),
         ),
     )  # fmt: skip
@@ -63,14 +63,15 @@ def test_batches_that_miss_the_rows_that_matter_are_announced(caplog):
 
 
 @pytest.mark.slow
-def test_an_expansion_that_misses_the_posterior_is_announced(caplog):
+@pytest.mark.parametrize("step", [pma.PenaltyMH, pma.ExactMH])
+def test_an_expansion_that_misses_the_posterior_is_announced(step, caplog):
     """Of rows that tell a + exp(b) alone."""
     y = np.random.default_rng(23).normal(0.5, 1, N)
     with pm.Model():
         b = pm.Normal("b", 0, 1)
         pm.Normal("y", pm.Normal("a", 0, 1) + pm.math.exp(b), 1, observed=y)
-        pma.PenaltyMH(progressbar=False)
-    assert "PenaltyMH will have few effective draws" in caplog.text
+        step(progressbar=False)
+    assert f"{step.__name__} will have few effective draws" in caplog.text
 
 
 @pytest.mark.slow
@@ -97,6 +98,7 @@ def test_an_expansion_that_meets_the_posterior_is_not(caplog):
             eta = pm.Normal("a", 0, 1) + pm.Normal("b", 0, 1) * x
             pm.Bernoulli("y", logit_p=eta - 5, observed=rng.random(n) < 1 / (1 + np.exp(5 - x)))
             pma.PenaltyMH(progressbar=False)
+            pma.ExactMH(progressbar=False)
     assert "few effective draws" not in caplog.text
     assert "draws batches" not in caplog.text
 

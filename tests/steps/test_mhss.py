@@ -1,10 +1,12 @@
 """The step that is exact on less than a row a draw: its posterior, its reduction, its statistics and its refusals."""
 
+import re
+
 import numpy as np
 import pymc as pm
 import pytensor
 import pytest
-from evidence import MAX_Z, moment_z, moments_on_grid
+from evidence import MAX_Z, difference_z, moment_z, moments_on_grid
 from toy import sampled
 
 import pymc_austerity as pma
@@ -141,11 +143,50 @@ def test_what_it_cannot_work_with_is_refused_by_name(options, reason):
         pma.MHSS(**options)
 
 
-def test_no_bound_is_refused_before_compiling():
-    with pm.Model():
+def without_bound():
+    with pm.Model() as model:
         pm.Laplace("y", pm.Normal("mu", 0, 1), 1, observed=np.arange(20.0))
-        with pytest.raises(ValueError, match=r"MHSS: No bound .* PenaltyMH needs no bound"):
-            pma.MHSS()
+    return model
+
+
+def with_wide_bounds(n=2_500):
+    """Counts that need no dispersion, so that its posterior is nearly all tail."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=n)
+    with pm.Model() as model:
+        mean, alpha = pm.math.exp(pm.Normal("a", 0, 2) + pm.Normal("b", 0, 1) * x), pm.HalfNormal("alpha", 300)
+        pm.NegativeBinomial("y", mu=mean, alpha=alpha, observed=rng.poisson(np.exp(0.5 + 0.3 * x)))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "level", "because"),
+    [
+        (without_bound, "INFO", "No bound .*'mu'.* absolute value"),
+        (with_wide_bounds, "WARNING", "ask for 2,... a draw"),
+    ],
+)
+def test_without_narrow_bounds_all_rows_decide(make, level, because, caplog):
+    model = make()
+    caplog.set_level("INFO", logger="pymc_austerity")
+    ours, exact = (kind(model=model, progressbar=False, rng=1) for kind in (pma.MHSS, pma.ExactMH))
+    said = [r for r in caplog.records if "at every draw, to be exact" in r.message]
+    assert [r.levelname for r in said] == [level]
+    assert re.search(because, said[0].message)
+    n = exact.decider.n_rows
+    assert (ours.predicted_rows, ours.rows_always_read) == (n, n)
+    assert f"exact, reads all {n:,} rows" in repr(ours)
+    assert ours.test == exact.test
+    runs = [sampled(model, step, 400, tune=100, seed=3) for step in (ours, exact)]
+    assert runs[0].sample_stats["log_ratio_sd"].max() == 0
+    for name in runs[0].posterior:
+        assert np.abs(difference_z(*(run.posterior[name].to_numpy() for run in runs))).max() < MAX_Z
+
+
+@pytest.mark.parametrize("options", [{"order": 2}, {"proxy": pma.Taylor(order=2)}], ids=["order", "proxy"])
+def test_an_order_that_was_asked_for_needs_bounds(options):
+    with without_bound(), pytest.raises(ValueError, match=r"MHSS: No bound .* PenaltyMH, which needs no bound"):
+        pma.MHSS(**options)
 
 
 def test_a_model_of_single_precision_is_refused():
@@ -154,10 +195,13 @@ def test_a_model_of_single_precision_is_refused():
         pma.MHSS()
 
 
-def test_rows_that_read_variables_of_other_steps_are_refused():
+def test_rows_that_read_variables_of_other_steps(caplog):
+    words = r"rows read \['sd_log__'\], which another step moves"
+    caplog.set_level("INFO", logger="pymc_austerity")
     with pm.Model():
         mu, sd = pm.Normal("mu", 0, 1), pm.HalfNormal("sd", 1)
         pm.StudentT("y", nu=4, mu=mu, sigma=sd, observed=np.arange(20.0))
-        for bound in ("auto", lambda *region: np.ones(20)):
-            with pytest.raises(ValueError, match=r"rows read \['sd_log__'\], which another step moves"):
-                pma.MHSS([mu], bound=bound)
+        assert pma.MHSS([mu]).predicted_rows == 20
+        assert re.search(words, caplog.text)
+        with pytest.raises(ValueError, match=words):
+            pma.MHSS([mu], bound=lambda *region: np.ones(20))
