@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
-from problems import FOLDER
 
 N = 20_000
 
@@ -89,32 +88,6 @@ def mixed_logit(persons: int = 600, choices: int = 12, alternatives: int = 4) ->
         utility = (mean + sd * z)[g][:, None] * price + pm.Normal("b", 0, 1) * duration + constants
         observed = (own[g, None] * price - 0.4 * duration + rng.gumbel(size=price.shape)).argmax(1)
         pm.Categorical("y", p=pm.math.softmax(utility, axis=1), observed=observed)
-    return model
-
-
-def verbagg() -> pm.Model:
-    """Answers of 316 persons to 24 items: crossed, few rows a person."""
-    d = np.load(FOLDER / "verbagg.npz")
-    anger = (d["anger"] - d["anger"].mean()) / d["anger"].std()
-    X = np.column_stack([anger, d["male"], d["behaviour"] == 1, d["behaviour"] == 2, d["self_to_blame"], d["do"]])
-    with pm.Model() as model:
-        eta = pm.Normal("a", 0, 2) + X.astype(float) @ pm.Normal("b", 0, 1, shape=6)
-        u = pm.Normal("u", 0, pm.HalfNormal("sp", 1), shape=316)
-        v = pm.Normal("v", 0, pm.HalfNormal("si", 1), shape=24)
-        pm.Bernoulli("y", logit_p=eta + u[d["person"]] + v[d["item"]], observed=d["y"])
-    return model
-
-
-def chem97() -> pm.Model:
-    """Score examinations in 2,410 schools of 131 authorities: nested, normal, with a small scale of authorities."""
-    d = np.load(FOLDER / "chem97.npz")
-    X = np.column_stack([d["gcse"], d["male"], d["age"] / 12]).astype(float)
-    with pm.Model() as model:
-        eta = pm.Normal("a", 5, 3) + X @ pm.Normal("b", 0, 2, shape=3)
-        u = pm.Normal("u", 0, pm.HalfNormal("sl", 1), shape=131)
-        v = pm.Normal("v", 0, pm.HalfNormal("ss", 1), shape=2410)
-        score = d["score"].astype(float)
-        pm.Normal("y", eta + u[d["lea"]] + v[d["school"]], pm.HalfNormal("sg", 3), observed=score)
     return model
 
 
@@ -246,8 +219,6 @@ MODELS: dict[str, Callable[[], pm.Model]] = {
     "correlated slopes": correlated_slopes,
     "second axis": on_second_axis,
     "mixed logit": mixed_logit,
-    "VerbAgg": verbagg,
-    "Chem97": chem97,
     "walk, normal": partial(walk, "normal"),
     "walk, logistic": partial(walk, "logistic"),
     "walk by its steps, logistic": partial(walk, "logistic", "steps"),

@@ -52,8 +52,10 @@ def judge_batches(
 
 def judge_exact_decisions(stats: dict[str, np.ndarray]) -> list[Finding]:
     """Judge decisions that bounds or all rows make exact."""
-    partial = stats["n_rows"][~stats["full_data"].astype(bool)]
-    return [judge_bounds(float(partial.mean()))] if partial.size else [_ON_ALL_ROWS]
+    full = stats["full_data"].astype(bool)
+    partial = stats["n_rows"][~full]  # none where a proposal was impossible by the prior
+    on_all_rows = not partial.size or (full.any() and not partial.any())
+    return [_ON_ALL_ROWS if on_all_rows else judge_bounds(float(partial.mean()))]
 
 
 def judge_shapes(decider: Decider, batches: Sequence[tuple[RowShape, float]], n_total: int) -> list[Finding]:

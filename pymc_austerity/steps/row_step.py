@@ -132,7 +132,9 @@ class RowStep(BlockStep):
             rows = f"{decider.n_rows:,} rows"
         else:
             merged = "distinct " if decider.n_rows < decider.reported.n_table else ""
-            rows = describe_rows(self.thin * self._expected[0], decider.n_rows, self._expected[1], merged)
+            expected, at_least = self._expected
+            expected = np.inf if self.test.reads is Reads.ALL else self.thin * expected
+            rows = describe_rows(expected, decider.n_rows, at_least, merged)
         return describe_step(type(self).__name__, self.vars, self.error, rows)
 
     @property

@@ -181,6 +181,9 @@ def test_without_narrow_bounds_all_rows_decide(make, level, because, caplog):
     assert runs[0].sample_stats["log_ratio_sd"].max() == 0
     for name in runs[0].posterior:
         assert np.abs(difference_z(*(run.posterior[name].to_numpy() for run in runs))).max() < MAX_Z
+    for step, run in zip((ours, exact), runs, strict=True):
+        checks = pma.reliability(run, model, step=step, progressbar=False).checks
+        assert "all rows" in checks.loc["batch means", "reason"]
 
 
 @pytest.mark.parametrize("options", [{"order": 2}, {"proxy": pma.Taylor(order=2)}], ids=["order", "proxy"])
