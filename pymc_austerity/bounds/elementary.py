@@ -119,6 +119,30 @@ softplus = Elementary(
     [lambda x: np.logaddexp(0.0, x), *_sigmoid.derivatives[:4]], [(), *_SIGMOID_TURNING[:4]], absolute=1e-16
 )
 
+#: log(1 + eᵗ)/eᵗ = Σ (−1)ᵏ eᵏᵗ/(k + 1), whose turning points are zeros of the next derivative.
+_RATIO_TURNING: list[tuple[float, ...]] = [
+    (),
+    (0.771302687234573,),
+    (-0.7497534781661941, 2.3352437618415847),
+    (-1.7988985156989092, 0.6404608373231707, 3.5860404440291633),
+    (-2.6854727959419744, -0.34945129493744653, 1.5991225513002452, 4.7256321844672975),
+]
+#: Up to here by the series, of so many terms.
+_RATIO_NEAR, _RATIO_TERMS = -2.0, 24
+
+
+def _log1p_ratio_derivative(j: int, t: np.ndarray) -> np.ndarray:
+    x = np.exp(np.minimum(t, _RATIO_NEAR))
+    near = sum((-1.0) ** k * float(k) ** j / (k + 1) * x**k for k in range(_RATIO_TERMS))
+    t = np.maximum(t, _RATIO_NEAR)
+    far = np.logaddexp(0.0, t) * np.exp(-t)
+    for k in range(j):  # each derivative is that of the sigmoid of −t less the one before
+        far = (special.expit(-t) if k == 0 else (-1.0) ** k * _sigmoid_derivative(k, -t)) - far
+    return np.where(t > _RATIO_NEAR, far, near)
+
+
+log1p_ratio = Elementary(_each(_log1p_ratio_derivative), _RATIO_TURNING, absolute=1e-15)
+
 
 def _bose(x: np.ndarray) -> np.ndarray:
     return 1 / np.expm1(-x)

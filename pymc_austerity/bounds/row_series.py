@@ -6,7 +6,7 @@ by their form are enclosed by their logarithms as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import product
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 from pytensor import scalar
 from pytensor.graph.basic import Variable
 from pytensor.scalar import math as scalar_math
+from pytensor.tensor import special
 from pytensor.tensor.basic import Alloc, Join, MakeVector, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.extra_ops import CumOp
@@ -23,8 +24,8 @@ from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, I
 from pytensor.tensor.type import discrete_dtypes
 
 from pymc_austerity.bounds import intervals as iv
-from pymc_austerity.bounds.elementary import HIGHEST, RULES
-from pymc_austerity.bounds.interval_series import NotSmooth, Series, known_series, rearranged
+from pymc_austerity.bounds.elementary import HIGHEST, RULES, softplus
+from pymc_austerity.bounds.interval_series import NotSmooth, Series, choose, known_series, rearranged
 from pymc_austerity.bounds.log_forms import LOGARITHMS, is_elementwise
 from pymc_austerity.bounds.row_graph import NoRemainderBoundError
 from pymc_austerity.bounds.scalar_rules import ELEMENTWISE, words
@@ -34,6 +35,8 @@ _MOVES = (
     TensorFromScalar, ScalarFromTensor,
 )  # fmt: skip
 _SETS = (IncSubtensor, AdvancedIncSubtensor)
+#: PyTensor before 3.0 writes it by its parts.
+LOG_SUM_EXP = getattr(special, "LogSumExp", ())
 
 
 class RowSeries:
@@ -84,6 +87,8 @@ class RowSeries:
                 raise NoRemainderBoundError(words(op.scalar_op))
             if _only_moves(op):
                 return self._moved(var, self)
+            if isinstance(op, LOG_SUM_EXP):
+                return self._log_sum_exp(self(inputs[0]), op.axis)
         except NotSmooth:
             raise NoRemainderBoundError("a softmax within another function") from None
         raise NoRemainderBoundError(words(op))
@@ -110,6 +115,22 @@ class RowSeries:
             return np.asarray(storage[0][0])
 
         return rearranged(move, parts)
+
+    def _log_sum_exp(self, terms: Series, axes: Sequence[int] | None) -> Series:
+        """Return the logarithm of a sum of exponentials, as of a mixture: log(eᵃ + eᵇ) = a + softplus(b − a)."""
+        if axes is None or len(axes) != 1:
+            raise NoRemainderBoundError("a sum of exponentials over several axes")
+        parts = [
+            rearranged(lambda arrays, k=k: np.take(arrays[0], k, axis=axes[0]), [terms])  # type: ignore[misc]
+            for k in range(terms.shape[axes[0]])
+        ]
+
+        def added(a: Series, b: Series) -> Series:
+            without_a, without_b = (np.isneginf(part.value.hi) for part in (a, b))
+            sum_of_both = a + (b - a).through(softplus)
+            return choose(without_b, a, choose(without_a, b, sum_of_both))
+
+        return reduce(added, parts)
 
     # The logarithm of what is positive by its form.
 

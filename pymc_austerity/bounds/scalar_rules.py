@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from operator import add
 from typing import Any
@@ -15,7 +16,8 @@ from pytensor.tensor.special import LogSoftmax
 from pymc_austerity.bounds import elementary
 from pymc_austerity.bounds import intervals as iv
 from pymc_austerity.bounds.elementary import RULES, power
-from pymc_austerity.bounds.interval_series import Series, choose, hull
+from pymc_austerity.bounds.gamma_ratios import sum_of
+from pymc_austerity.bounds.interval_series import Series, both, choose, hull
 from pymc_austerity.bounds.log_forms import Enclosure, is_elementwise, log_complement, log_erfcx, logs_of
 from pymc_austerity.bounds.row_graph import NoRemainderBoundError
 
@@ -39,12 +41,26 @@ def words(op: Any) -> str:
 
 
 def _sum(of: Enclosure, *terms: Variable) -> Series:
-    return reduce(add, [of(v) for v in terms])
+    return sum_of(of, [(v, 1) for v in terms])
 
 
 def _product(of: Enclosure, *factors: Variable) -> Series:
     logs = [of.log_of(v) if v in of.moving else None for v in factors]
     positive = [log for log in logs if log is not None]
+    others = [v for v, log in zip(factors, logs) if log is None]
+    of_softplus = [v for v in others if v in of.moving and is_elementwise(v, scalar_math.Softplus)]
+    product = _product_by_logs(of, factors, logs, positive)
+    if not positive or len(of_softplus) != 1:
+        return product
+    # eˢ log(1 + eᵗ) = eˢ⁺ᵗ · log(1 + eᵗ)/eᵗ, which hardly changes where s + t does not and eᵗ is small.
+    argument = of(of_softplus[0].owner.inputs[0])
+    ratio = reduce(add, [*positive, argument]).through(elementary.exp) * argument.through(elementary.log1p_ratio)
+    return both(product, reduce(lambda a, b: a * b, [*(of(v) for v in others if v is not of_softplus[0]), ratio]))
+
+
+def _product_by_logs(
+    of: Enclosure, factors: Sequence[Variable], logs: Sequence[Series | None], positive: list[Series]
+) -> Series:
     if len(positive) < 2:
         positive = []
     rest = [of(v) for v, log in zip(factors, logs) if log is None or not positive]
@@ -201,7 +217,7 @@ def _absolute(of: Enclosure, x: Variable) -> Series:
 #: The rule of each scalar operation of which `RULES` does not say all.
 ELEMENTWISE: dict[Any, Any] = {
     scalar.Add: _sum,
-    scalar.Sub: lambda of, a, b: of(a) - of(b),
+    scalar.Sub: lambda of, a, b: sum_of(of, [(a, 1), (b, -1)]),
     scalar.Neg: lambda of, x: -of(x),
     scalar.Mul: _product,
     scalar.TrueDiv: _quotient,

@@ -34,9 +34,9 @@ from pymc_austerity.unsupported_model import UnsupportedModelError
 
 _one_at_a_time = Lock()
 
-#: Share of the rows that takes as long to draw by their bounds, and evaluate at both ends of a move, as all take in
-#: order and at one end: a fifth to a seventh where it was measured, of 5,000 to 50,000 rows.
-SHARE_OF_ALL = 1 / 6
+#: Shares of the rows that take as long to draw by their bounds, and evaluate at both ends of a move, as all take in
+#: order and at one end: of rows that read one number, and of others, whose remainders take longer.
+_SHARES_OF_ALL = 1 / 6, 1 / 20
 #: Rows of which bounds are found first, where each takes long.
 _FIRST = 2_000
 
@@ -90,6 +90,11 @@ class WhitenedBound(Bound):
     likelihood: RowLikelihood | None = None  # that it was read from
     numbers_read: int = 1
 
+    @property
+    def share_of_all(self) -> float:
+        """The share of the rows, drawn by their bounds, that takes as long as all of them do in order."""
+        return _SHARES_OF_ALL[0 if self.numbers_read == 1 else 1]
+
     def learn(self, region: Region | None, rows: Any) -> tuple[tuple[Any, ...], Any]:
         """Return the constants, and the rows that are drawn from: those of a pool, where there are blocks."""
         assert region is not None
@@ -122,7 +127,7 @@ class WhitenedBound(Bound):
         if self.numbers_read == 1 or not isinstance(rows, Rows) or len(rows) < 2 * _FIRST:
             return False
         some = np.sort(np.random.default_rng(1985).choice(len(rows), _FIRST, replace=False))
-        return float(np.minimum(1.0, bounds_of(rows.take(some)) * span).mean()) > SHARE_OF_ALL
+        return float(np.minimum(1.0, bounds_of(rows.take(some)) * span).mean()) > self.share_of_all
 
     def build(self, constants: tuple[Any, ...]) -> EvaluateBound:
         """Return M, or those of all cones, compiled."""

@@ -148,7 +148,7 @@ def _learn(parts: Parts, compiled: Compiled, kept: Kept | None = None) -> Parts:
         given = ToLearn(
             compiled.read, lambda: compiled.derivatives, compiled.remainders, compiled.surrogate, parts.rows,
             parts.fixed, _start(parts, compiled), float(parts.temperature.final),
-            parts.compile_kwargs, parts.progressbar, compiled.may_bend, kept,
+            parts.compile_kwargs, parts.progressbar, compiled.may_bend, compiled.resolved, kept,
         )  # fmt: skip
         prepared = plan.prepare(given, parts.made_by, parts.test.reads.a_part, _STACKLEVEL)
     if prepared is None or prepared.table is None:

@@ -93,7 +93,7 @@ class Compiled:
 
     def __init__(self, parts: Parts):
         self._likelihood, self._proposal, self._plan = parts.likelihood, parts.proposal, parts.plan
-        self._resolved, self._options = parts.test.reads is Reads.BY_BOUNDS, numba_options(parts.compile_kwargs)
+        self.resolved, self._options = parts.test.reads is Reads.BY_BOUNDS, numba_options(parts.compile_kwargs)
         self._unbounded = isinstance(parts.bound, Unbounded)
         self._remainders: dict[bool, Density] = {}  # by whether some coordinates are bent
         # A bound that is found by a scan reads both ends.
@@ -144,9 +144,12 @@ class Compiled:
 
     @property
     def may_bend(self) -> bool:
-        """Whether rows may be expanded in powers of parameters: where no bound is known, and none of their slopes."""
+        """Whether rows may be expanded in powers of parameters, by no proposal that reads their slopes.
+
+        Where there is a bound on a row, only the moves of a test that draws by bounds may be.
+        """
         plain = self._proposal is None or isinstance(self._proposal, CrankNicolson | SurrogateHMC)
-        return plain and self._unbounded and not (self._resolved or self._plan.by_statistics)
+        return plain and (self._unbounded or self.resolved) and not self._plan.by_statistics
 
     def remainders(self, bent: bool) -> Density:
         """Return log prior and what the proxy leaves of the rows, in terms of what the rows read."""
@@ -157,7 +160,7 @@ class Compiled:
         if self._plan.by_statistics:
             of_rows = self.density if self.selected is None else compile_density(self.read, self._options)
             found = compile_statistics_density(of_rows)
-        elif self._resolved:
+        elif self.resolved:
             found = compile_resolved_density(self.interpreted, self.read, order, **self._options)
         else:
             found = compile_remainder_density(self.interpreted, self.read, order, bent, **self._options)
@@ -171,5 +174,5 @@ class Compiled:
 
     def round_kinks(self, table: Table, fixed: Sequence[np.ndarray], start: np.ndarray) -> None:
         """Expand rows with kinks by what stands in for them; not where a bound holds for what the rows leave."""
-        if self._unbounded and not (self._resolved or self._plan.by_statistics or self._plan.proxy is None):
+        if self._unbounded and not (self.resolved or self._plan.by_statistics or self._plan.proxy is None):
             self.read = with_kinks_rounded(self.read, table, fixed, start)

@@ -74,6 +74,7 @@ class ToLearn(NamedTuple):
     compile_kwargs: dict[str, Any] | None
     progressbar: bool
     may_bend: bool  # whether rows may be expanded in powers of parameters
+    moves_alone: bool  # only for the moves: bounds are on what an expansion in plain coordinates leaves
     kept: Kept | None = None  # what is to stay as it is, where rows are added to others
 
     def around(self, psi: np.ndarray) -> Surroundings:
@@ -99,10 +100,11 @@ def find_centre(given: ToLearn, taylor: Taylor) -> Centre:
     of = given.likelihood, given.rows, given.temperature, taylor.centre
     posterior, mode = once("mode", of, lambda: _find_mode(given, taylor))
     around = given.around(mode.psi)
-    if given.may_bend and taylor.order == 2 and taylor.centre is None:
-        found = _bent_centre(posterior, given.surrogate, mode, around)
-        if found is not None:
-            return found._replace(other_mode=mode.other)
+    bent = None
+    if given.may_bend and (taylor.order == 2 or given.moves_alone) and taylor.centre is None:
+        bent = _bent_centre(posterior, given.surrogate, mode, around)
+        if bent is not None and not given.moves_alone:
+            return bent._replace(other_mode=mode.other)
     stays = taylor.centre is not None or bool(mode.tail)
     centre = once("centre", of, lambda: _settle(posterior, given.surrogate, mode, around, stays=stays))
     if mode.tail and _effective_share(posterior, given.surrogate, centre, around) < _LEAST_EFFECTIVE:
@@ -113,7 +115,7 @@ def find_centre(given: ToLearn, taylor: Taylor) -> Centre:
         )
     if mode.tail:
         _log.info(f"Rows are expanded in the tail of '{mode.tail}', as most of its posterior is there.")
-    return centre._replace(other_mode=mode.other)
+    return centre._replace(other_mode=mode.other, tuned=centre.tuned if bent is None else bent.tuned)
 
 
 def _effective_share(posterior: LogPosterior, surrogate: Surrogate, centre: Centre, around: Surroundings) -> float:

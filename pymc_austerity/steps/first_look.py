@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 
 import numpy as np
 
@@ -32,9 +33,9 @@ _COMPARED, _ROWS, _FURTHER = 40, 20_000, 1.5
 _LEAST_LEFT, _NOISE = 0.65, 1.0
 #: Proposals at which the shape of batches is looked at, within so many row terms.
 _PROPOSALS, _TERMS = 20, 2_000_000
-#: Numbers in a table of rows by parameters up to which NUTS makes a few thousand draws within a few seconds: of a dozen
-#: models in `docs/not_normal.md`.
-_SMALL = 100_000
+#: Seconds that all rows take at both ends of a move, up to which NUTS makes a few thousand draws in about the time of
+#: the set-up: of a dozen models in `docs/not_normal.md`.
+_QUICK = 7e-4
 _REMEDY = (
     "One decision over all its variables does not suit this posterior. Standardise covariates, or use NUTS: "
     "pymc_austerity.recommend(model) compares them."
@@ -50,9 +51,9 @@ def look_ahead(decider: Decider, name: str) -> float | None:
     n_rows, prepared, all_there = len(decider.parts.stored), decider.parts.prepared, decider.row_source.complete
     if prepared is None or not all_there:
         return None
-    if n_rows * decider.parts.theta0.size <= _SMALL:
+    if (seconds := _seconds_of_rows(decider)) <= _QUICK:
         _log.info(
-            f"{n_rows:,} rows and {decider.parts.theta0.size} parameters: for a few thousand draws NUTS is about as "
+            f"All {n_rows:,} rows are evaluated in {1e3 * seconds:.2g} ms: for a few thousand draws NUTS is about as "
             "quick. pymc_austerity.recommend(model) compares them."
         )
     if n_rows < _FEW_ROWS:
@@ -87,6 +88,19 @@ def look_ahead(decider: Decider, name: str) -> float | None:
             f"{skewed[0].remedy} Or use NUTS: pymc_austerity.recommend(model) compares them."
         )
     return mean_read if read else None
+
+
+def _seconds_of_rows(decider: Decider) -> float:
+    """Return the seconds that the terms of all rows take at both ends of a move, the least of three goes."""
+    parts = decider.parts
+    arrays, centre = parts.stored.some(_ROWS), decider.place(parts.theta0, parts.theta0, parts.others0).centre
+    inputs = (centre, *parts.fixed) if decider.density.expands else parts.fixed
+    took = []
+    for _ in range(3):
+        start = time.perf_counter()
+        uninterrupted(decider.density.both_sides, parts.theta0, parts.theta0, parts.others0, *inputs, *arrays)
+        took.append(time.perf_counter() - start)
+    return min(took) * len(parts.stored) / len(arrays[0])
 
 
 def _of_batches(decider: Decider, draws: np.ndarray, read: float) -> list[Finding]:

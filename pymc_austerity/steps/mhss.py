@@ -13,7 +13,7 @@ import numpy as np
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import Exact, ScalableSubsampling
-from pymc_austerity.bounds import SHARE_OF_ALL, Bound, Unbounded, UnknownBoundError, find_remainder_bound
+from pymc_austerity.bounds import Bound, Unbounded, UnknownBoundError, WhitenedBound, find_remainder_bound
 from pymc_austerity.groups.group_decider import predicted_rows
 from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Decider, Parts
@@ -32,8 +32,9 @@ from pymc_austerity.unsupported_model import UnsupportedModelError
 #: Rows that cost about as much time as a third-order sum of E entries at both ends of a move: E³ over this.  Measured
 #: on logistic rows: 13, 40, 300 and 1,900 of them at 10, 20, 50 and 100 entries.
 _TRIPLES_A_ROW = 400
-#: Rows a draw below which there is nothing to save: a draw costs as much by itself.
-_LEAST_SAVED = 50
+#: Rows a draw below which there is nothing to save: a draw costs as much by itself; and of rows that read several
+#: numbers, of which the derivatives take seconds to compile.
+_LEAST_SAVED, _LEAST_OF_SEVERAL = 50, 200
 #: Of fewer rows all may be read.
 _FEW_ROWS = 2_000
 #: Numbers through which a row reads θ above which bounds of third order take longer to find than they save.
@@ -211,7 +212,8 @@ class _ByBounds(OneDecision):
                 raise error from None
         whole = found.compiled.selected is None and not found.parts.plan.by_statistics and found.row_source.complete
         read = _predict(found, found.bound_constants) if self.may_choose and whole else 0.0
-        if found.n_rows < _FEW_ROWS or read <= SHARE_OF_ALL * found.n_rows:
+        share = found.bound.share_of_all if isinstance(found.bound, WhitenedBound) else 1.0
+        if found.n_rows < _FEW_ROWS or read <= share * found.n_rows:
             return found
         because = f"the bounds on its rows ask for {read:,.0f} a draw, and to read all of them in order takes less time"
         return self._on_all_rows(parts, lambda density: None, phases, because)
@@ -236,8 +238,9 @@ class _ByBounds(OneDecision):
             return second
         with phases("Choosing the order"):
             n_second = _predict(second, second.bound_constants)
-            n_third = _predict_third_order(second) if n_second > _LEAST_SAVED else n_second
-        if n_second - n_third < max(_LEAST_SAVED, second.expansion.coordinates.size**3 / _TRIPLES_A_ROW):
+            least = _LEAST_SAVED if second.bound.numbers_read == 1 else _LEAST_OF_SEVERAL
+            n_third = _predict_third_order(second) if n_second > least else n_second
+        if n_second - n_third < max(least, second.expansion.coordinates.size**3 / _TRIPLES_A_ROW):
             return second
         _log.info(f"Third order: it leaves {n_third:.3g} rows a draw to be read, second order {n_second:.3g}.")
         assert plan.proxy is not None

@@ -62,6 +62,26 @@ def ordered_logistic():
     pm.OrderedLogistic("y", eta=slopes(), cutpoints=cut, observed=LEVEL)
 
 
+def overdispersed(log_alpha):
+    """Counts of which the rows tell little of the dispersion, from where it is large on."""
+    alpha = pt.exp(log_alpha + pm.Normal("log_alpha", 0, 1))
+    pm.NegativeBinomial("y", mu=pt.exp(slopes()), alpha=alpha, observed=COUNT)
+
+
+def beta_binomial(log_precision=0.0):
+    p, precision = pm.math.invlogit(slopes()), pt.exp(log_precision + pm.Normal("log_precision", 0, 1))
+    pm.BetaBinomial("y", alpha=p * precision, beta=(1 - p) * precision, n=12, observed=np.minimum(COUNT, 12))
+
+
+def zero_inflated():
+    pm.ZeroInflatedPoisson("y", psi=pm.Beta("psi", 1, 1), mu=pt.exp(slopes()), observed=COUNT)
+
+
+def mixture():
+    means = pm.Normal("mean", [-1, 0.5, 2], 1, shape=3, initval=[-1, 0.5, 2])
+    pm.NormalMixture("y", w=[0.2, 0.3, 0.5], mu=means, sigma=pm.HalfNormal("sigma"), observed=REAL)
+
+
 def groups():
     group = pm.Normal("group", 0, pm.HalfNormal("scale"), shape=4)
     pm.Bernoulli("y", logit_p=group[LEVEL] + slopes(), observed=BINARY)
@@ -88,7 +108,7 @@ MODELS = {
     ),
     "poisson": (poisson(lambda eta: pt.exp(eta + np.log(EXPOSURE))), 1.4),
     "negative_binomial": (
-        lambda: pm.NegativeBinomial("y", mu=pt.exp(slopes()), alpha=pm.Exponential("alpha", 1), observed=COUNT), 15
+        lambda: pm.NegativeBinomial("y", mu=pt.exp(slopes()), alpha=pm.Exponential("alpha", 1), observed=COUNT), 3
     ),
     "student_t_known": (student_t(lambda: 4, lambda: 1.3), 1.4),
     "student_t": (student_t(lambda: pm.Gamma("nu", 2, 0.1), scale), 90),
@@ -96,6 +116,11 @@ MODELS = {
     "gamma": (gamma, 7),
     "ordered_logistic": (ordered_logistic, 10),
     "groups": (groups, 2.5),
+    "overdispersed, in the tail": (lambda: overdispersed(6.0), 2),
+    "beta_binomial": (beta_binomial, 4),
+    "beta_binomial, in the tail": (lambda: beta_binomial(6.0), 2.5),
+    "zero_inflated": (zero_inflated, 2.5),
+    "mixture": (mixture, 40),
     "two_lengths": (two_lengths, 1.4),
 }  # fmt: skip
 #: Those whose bounds are so close that bounds a fifth too small are broken.

@@ -37,17 +37,28 @@ def test_what_is_said(n_rows, accepted, reads, said, tried, monkeypatch, caplog)
 
     monkeypatch.setattr(first_look, "Chain", Chain)
     monkeypatch.setattr(first_look, "_of_batches", lambda *of: [])
+    monkeypatch.setattr(first_look, "_seconds_of_rows", lambda decider: 1.0)
     decider = SimpleNamespace(
         draws_of_surrogate=lambda: np.zeros((1, 2)), test=SimpleNamespace(reads=reads),
         row_source=SimpleNamespace(complete=True), proposal=pma.RandomWalk(),
         parts=SimpleNamespace(
-            stored=np.empty(N), prepared=SimpleNamespace(), others0=np.empty(0), theta0=np.empty(40),
+            stored=np.empty(N), prepared=SimpleNamespace(), others0=np.empty(0),
             temperature=SimpleNamespace(final=1.0),
         ),
     )  # fmt: skip
     first_look.look_ahead(decider, "A step")
     assert len(calls) == tried
     assert caplog.text == "" if said is None else said in caplog.text
+
+
+@pytest.mark.parametrize(("n_rows", "said"), [(2_500, True), (200_000, False)])
+def test_nuts_is_named_where_it_is_as_quick(n_rows, said, caplog):
+    caplog.set_level("INFO", logger="pymc_austerity")
+    x = np.random.default_rng(3).normal(size=n_rows)
+    with pm.Model():
+        pm.StudentT("y", 4, mu=pm.Normal("a", 0, 1) + pm.Normal("b", 0, 1) * x, sigma=1, observed=x + np.cos(9 * x))
+        pma.PenaltyMH(progressbar=False)
+    assert ("NUTS is about as quick" in caplog.text) == said
 
 
 @pytest.mark.slow
