@@ -152,7 +152,7 @@ def polling(n_rows: int = 15_000) -> pm.Model:
         for dims in (("age",), ("ethnicity",), ("state",), ("age", "ethnicity")):
             name = "_".join(dims)
             z, scale = pm.Normal(f"z_{name}", 0, 1, dims=dims), pm.Exponential(f"sd_{name}", 1)
-            logit += pm.Deterministic(name, scale * z, dims=dims)[tuple(of[k] for k in dims)]
+            logit += pm.Deterministic(f"effect_{name}", scale * z, dims=dims)[tuple(of[k] for k in dims)]
         pm.Bernoulli("y", p=pm.math.invlogit(logit), observed=rng.random(n_rows) < 1 / (1 + np.exp(-eta)))
     return model
 

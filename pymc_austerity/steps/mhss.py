@@ -56,9 +56,9 @@ class MHSS(RowStep):
         in size, z = L⁻¹(θ − θ̂) being the distance from the centre in standard deviations of the posterior and k the
         order.
 
-        ``"auto"`` finds them from the model.  Where that cannot be done, or where they ask for more than a sixth of the
-        rows, the step decides on all rows as `ExactMH` does, with a warning that says why.  With ``order=``, with
-        `data`, or with a proposal that selects coefficients, a model without bounds is refused.
+        ``"auto"`` finds them from the model.  Where that cannot be done, or where they ask for so many rows that all
+        take less time, the step decides on all rows as `ExactMH` does, with a warning that says why.  With ``order=``,
+        with `data`, or with a proposal that selects coefficients, a model without bounds is refused.
 
         A function of ``(centre, factor, radius)`` gives them otherwise, as an array of N finite numbers ≥ 0: `centre`
         is θ̂, the flat vector of the step's variables in the unconstrained space, of shape (D,); `factor`, of shape

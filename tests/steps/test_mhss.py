@@ -1,7 +1,9 @@
 """The step that is exact on less than a row a draw: its posterior, its reduction, its statistics and its refusals."""
 
 import re
+from functools import partial
 
+import arviz as az
 import numpy as np
 import pymc as pm
 import pytensor
@@ -11,6 +13,7 @@ from toy import sampled
 
 import pymc_austerity as pma
 from pymc_austerity.bounds import chosen_bound
+from pymc_austerity.kernel.parts import Compiled
 from pymc_austerity.steps import mhss
 
 # Three successes in forty trials: far enough from normal for the surrogate to be wrong.
@@ -163,7 +166,7 @@ def with_wide_bounds(n=2_500):
     ("make", "level", "because"),
     [
         (without_bound, "INFO", "No bound .*'mu'.* absolute value"),
-        (with_wide_bounds, "WARNING", "ask for 2,... a draw"),
+        (with_wide_bounds, "WARNING", "ask for [0-9,]+ a draw"),
     ],
 )
 def test_without_narrow_bounds_all_rows_decide(make, level, because, caplog):
@@ -184,6 +187,27 @@ def test_without_narrow_bounds_all_rows_decide(make, level, because, caplog):
     for step, run in zip((ours, exact), runs, strict=True):
         checks = pma.reliability(run, model, step=step, progressbar=False).checks
         assert "all rows" in checks.loc["batch means", "reason"]
+
+
+@pytest.mark.slow
+def test_moves_in_powers_reach_the_tail(monkeypatch):
+    """Of a zero inflation that is not there; planted: moves in the coordinates of the bounds."""
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=3_000)
+    with pm.Model() as model:
+        mean = pm.math.exp(pm.Normal("a", 0, 2) + pm.Normal("b", 0, 1) * x)
+        pm.ZeroInflatedPoisson("y", pm.Beta("psi", 1, 1), mean, observed=rng.poisson(np.exp(0.5 + 0.3 * x)))
+
+    def extra_zeros(step):
+        run = sampled(model, step(model=model, progressbar=False, rng=1), 1_000, tune=300, seed=2)
+        return np.log1p(-run.posterior["psi"].to_numpy()), run
+
+    found, run = extra_zeros(partial(pma.MHSS, order=2))
+    assert np.abs(difference_z(found, extra_zeros(pma.ExactMH)[0])).max() < MAX_Z
+    assert float(az.ess(found)) > 500
+    assert float(run.sample_stats["n_rows"].mean()) < 1_000
+    monkeypatch.setattr(Compiled, "may_bend", False)
+    assert float(az.ess(extra_zeros(partial(pma.MHSS, order=2))[0])) < 400
 
 
 @pytest.mark.parametrize("options", [{"order": 2}, {"proxy": pma.Taylor(order=2)}], ids=["order", "proxy"])
