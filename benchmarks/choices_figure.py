@@ -57,7 +57,8 @@ def best(found: dict[str, Run], methods: tuple[str, ...]) -> Run | None:
 
 def main() -> None:
     text = (DOCS / "choices.md").read_text()
-    tables = re.findall(r":::\{dropdown\} (.+)\n((?:\|.*\n)+)", text)
+    stored = re.findall(r":::\{dropdown\} (.+)\n```\{include\} (\S+)", text)
+    tables = [(name, (DOCS / path).read_text().partition("\n\n")[2]) for name, path in stored]
     plt.rcParams["font.size"] = 12
     fig, ax = plt.subplots(figsize=(7.5, 6), layout="constrained")
     for k, (kind, methods) in enumerate(KINDS.items()):

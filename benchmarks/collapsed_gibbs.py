@@ -75,13 +75,14 @@ def by_gibbs(table: Any, folder: Path, draws: int, tune: int) -> tuple[float, fl
 def line(name: str, set_up: float, sampling: float, found: Draws) -> dict[str, Any]:
     """Return a line of the table."""
     some = np.random.default_rng(1).choice(1_000, 20, replace=False)
-    shared = min((float(az.ess(found[name][None])), name) for name in ("mean", "error", *(f"{f}_sd" for f in FACTORS)))
+    shared = {of: float(az.ess(found[of][None])) for of in ("mean", "error", *(f"{factor}_sd" for factor in FACTORS))}
+    slowest = min(shared, key=lambda of: shared[of])
     effects = min(float(az.ess(found[name][None, :, k])) for name in FACTORS for k in some)
     return {
-        "sampler": name, "set-up s": set_up, "ms a draw": 1e3 * sampling / (len(found["mean"])), "slowest": shared[1],
-        "shared, ESS/s": shared[0] / sampling, "effects, ESS/s": effects / sampling,
-        "shared, with set-up": shared[0] / (set_up + sampling), "effects, with set-up": effects / (set_up + sampling),
-        **{f"mean of {name}": float(found[name].mean()) for name in ("mean", "error", *(f"{f}_sd" for f in FACTORS))},
+        "sampler": name, "set-up s": set_up, "s": sampling, "slowest": slowest, "ESS/s": shared[slowest] / sampling,
+        "effects, ESS/s": effects / sampling, "with set-up": shared[slowest] / (set_up + sampling),
+        "effects, with set-up": effects / (set_up + sampling),
+        ", ".join(shared): ", ".join(f"{found[of].mean():.3f}" for of in shared),
     }  # fmt: skip
 
 

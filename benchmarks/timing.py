@@ -92,5 +92,5 @@ def show(lines: list[dict[str, Any]] | pd.DataFrame, to: TextIO = sys.stdout) ->
 def _cell(value: Any) -> str:
     """Return a number in three digits, and all of its digits from a thousand on."""
     if not isinstance(value, float):
-        return f"{value:,}" if isinstance(value, int) else str(value)
+        return f"{value:,}" if isinstance(value, int) else str(value).replace("|", "\\|")
     return "" if value != value else f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"

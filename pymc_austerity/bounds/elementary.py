@@ -57,7 +57,7 @@ class Elementary:
         return Interval(lo, hi)
 
 
-def _each(derivative: Callable[[int, np.ndarray], np.ndarray], orders: Iterable[int] = range(5)) -> list[Function]:
+def each(derivative: Callable[[int, np.ndarray], np.ndarray], orders: Iterable[int] = range(5)) -> list[Function]:
     """Return the derivatives of these orders as functions of one argument."""
     return [partial(derivative, j) for j in orders]
 
@@ -70,7 +70,7 @@ def _power_law(exponent: float) -> Elementary:
     def derivative(j: int, x: np.ndarray) -> np.ndarray:
         return factors[j] * np.power(x, exponent - j) if factors[j] else np.zeros_like(x)
 
-    return Elementary(_each(derivative), domain=(0.0, np.inf))
+    return Elementary(each(derivative), domain=(0.0, np.inf))
 
 
 def power(exponent: float) -> Elementary:
@@ -84,7 +84,7 @@ def power(exponent: float) -> Elementary:
 
 
 def _log_derivatives(shift: float) -> list[Function]:
-    return _each(lambda j, x: (-1.0) ** (j + 1) * special.factorial(j - 1) * (x + shift) ** -j, range(1, 5))
+    return each(lambda j, x: (-1.0) ** (j + 1) * special.factorial(j - 1) * (x + shift) ** -j, range(1, 5))
 
 
 def _logit(p: float) -> tuple[float, float]:
@@ -92,7 +92,8 @@ def _logit(p: float) -> tuple[float, float]:
     return (-abs(x), abs(x))
 
 
-def _sigmoid_derivative(j: int, x: np.ndarray) -> np.ndarray:
+def sigmoid_derivative(j: int, x: np.ndarray) -> np.ndarray:
+    """Return the derivative of order 1 to 4 of 1/(1 + e⁻ˣ)."""
     # w = s(1 − s) and d = 1 − 2s, without cancellation in either tail.
     e = np.exp(-np.abs(x))
     w = e / np.square(1 + e)
@@ -114,34 +115,10 @@ _SIGMOID_TURNING: list[tuple[float, ...]] = [
     ),
 ]
 
-_sigmoid = Elementary([special.expit, *_each(_sigmoid_derivative, range(1, 5))], _SIGMOID_TURNING, absolute=1e-16)
+_sigmoid = Elementary([special.expit, *each(sigmoid_derivative, range(1, 5))], _SIGMOID_TURNING, absolute=1e-16)
 softplus = Elementary(
     [lambda x: np.logaddexp(0.0, x), *_sigmoid.derivatives[:4]], [(), *_SIGMOID_TURNING[:4]], absolute=1e-16
 )
-
-#: log(1 + eᵗ)/eᵗ = Σ (−1)ᵏ eᵏᵗ/(k + 1), whose turning points are zeros of the next derivative.
-_RATIO_TURNING: list[tuple[float, ...]] = [
-    (),
-    (0.771302687234573,),
-    (-0.7497534781661941, 2.3352437618415847),
-    (-1.7988985156989092, 0.6404608373231707, 3.5860404440291633),
-    (-2.6854727959419744, -0.34945129493744653, 1.5991225513002452, 4.7256321844672975),
-]
-#: Up to here by the series, of so many terms.
-_RATIO_NEAR, _RATIO_TERMS = -2.0, 24
-
-
-def _log1p_ratio_derivative(j: int, t: np.ndarray) -> np.ndarray:
-    x = np.exp(np.minimum(t, _RATIO_NEAR))
-    near = sum((-1.0) ** k * float(k) ** j / (k + 1) * x**k for k in range(_RATIO_TERMS))
-    t = np.maximum(t, _RATIO_NEAR)
-    far = np.logaddexp(0.0, t) * np.exp(-t)
-    for k in range(j):  # each derivative is that of the sigmoid of −t less the one before
-        far = (special.expit(-t) if k == 0 else (-1.0) ** k * _sigmoid_derivative(k, -t)) - far
-    return np.where(t > _RATIO_NEAR, far, near)
-
-
-log1p_ratio = Elementary(_each(_log1p_ratio_derivative), _RATIO_TURNING, absolute=1e-15)
 
 
 def _bose(x: np.ndarray) -> np.ndarray:
@@ -163,7 +140,8 @@ log1mexp = Elementary(
 _R2 = np.sqrt(2)
 
 
-def _log1p_square_derivative(j: int, x: np.ndarray) -> np.ndarray:
+def log1p_square_derivative(j: int, x: np.ndarray) -> np.ndarray:
+    """Return the derivative of order 1 to 4 of log(1 + x²)."""
     x = np.clip(x, -1e30, 1e30)  # beyond, all derivatives are within `absolute` of 0
     q = 1 + x * x
     return [2 * x / q, 2 * (1 - x * x) / q**2, 4 * x * (x * x - 3) / q**3, -12 * (x**4 - 6 * x * x + 1) / q**4][j - 1]
@@ -171,7 +149,7 @@ def _log1p_square_derivative(j: int, x: np.ndarray) -> np.ndarray:
 
 #: log(1 + x²), the kernel of Student's t.
 log1p_square = Elementary(
-    [lambda x: np.log1p(x * x), *_each(_log1p_square_derivative, range(1, 5))],
+    [lambda x: np.log1p(x * x), *each(log1p_square_derivative, range(1, 5))],
     [
         (0.0,),
         (-1.0, 1.0),
@@ -196,14 +174,14 @@ def _erf_derivative(j: int, x: np.ndarray) -> np.ndarray:
 
 _H4 = tuple(s * np.sqrt((3 + t * np.sqrt(6)) / 2) for s in (-1, 1) for t in (-1, 1))
 _erf = Elementary(
-    [special.erf, *_each(_erf_derivative, range(1, 5))],
+    [special.erf, *each(_erf_derivative, range(1, 5))],
     [(), (0.0,), (-np.sqrt(0.5), np.sqrt(0.5)), (-np.sqrt(1.5), 0.0, np.sqrt(1.5)), _H4],
     absolute=1e-15,
 )
 
 
 _erfc = Elementary(
-    [special.erfc, *_each(lambda j, x: -_erf_derivative(j, x), range(1, 5))], _erf.turning, absolute=1e-15
+    [special.erfc, *each(lambda j, x: -_erf_derivative(j, x), range(1, 5))], _erf.turning, absolute=1e-15
 )
 
 
@@ -233,7 +211,7 @@ def _log_ndtr_derivative(j: int, x: np.ndarray) -> np.ndarray:
 
 #: log Φ.  The turning points of its third and fourth derivative are zeros of the next, found with sixty digits.
 log_ndtr = Elementary(
-    [special.log_ndtr, *_each(_log_ndtr_derivative, range(1, 5))],
+    [special.log_ndtr, *each(_log_ndtr_derivative, range(1, 5))],
     [(), (), (), (1.0023693422683706,), (-0.029833620926059144, 2.071288938808874)],
     relative=(3e-13, 3e-13, 2e-12, 3e-8, 3e-6),
     absolute=1e-300,
@@ -242,17 +220,17 @@ log_ndtr = Elementary(
 
 _RISE = 1.4616321449683623  # where Γ is smallest
 _gammaln = Elementary(
-    [special.gammaln, special.psi, *_each(special.polygamma, (1, 2, 3))],
+    [special.gammaln, special.psi, *each(special.polygamma, (1, 2, 3))],
     [(_RISE,), (), (), (), ()],
     domain=(0.0, np.inf),
     absolute=1e-14,
 )
-_psi = Elementary([special.psi, *_each(special.polygamma, (1, 2, 3, 4))], domain=(0.0, np.inf), absolute=1e-14)
-_tri_gamma = Elementary(_each(special.polygamma, range(1, 6)), domain=(0.0, np.inf))
+_psi = Elementary([special.psi, *each(special.polygamma, (1, 2, 3, 4))], domain=(0.0, np.inf), absolute=1e-14)
+_tri_gamma = Elementary(each(special.polygamma, range(1, 6)), domain=(0.0, np.inf))
 
 
 _tanh = Elementary(
-    [np.tanh, *_each(lambda j, x: 2.0 ** (j + 1) * _sigmoid_derivative(j, 2 * x), range(1, 5))],
+    [np.tanh, *each(lambda j, x: 2.0 ** (j + 1) * sigmoid_derivative(j, 2 * x), range(1, 5))],
     [tuple(t / 2 for t in turning) for turning in _SIGMOID_TURNING],
     absolute=1e-14,
 )

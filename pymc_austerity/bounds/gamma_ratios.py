@@ -6,7 +6,7 @@ terms may change a million times as much as their difference.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -18,11 +18,11 @@ from pytensor import scalar
 from pytensor.graph.basic import Variable
 from pytensor.scalar import math as scalar_math
 
-from pymc_austerity.bounds import elementary
+from pymc_austerity.bounds import elementary, slow_ratios
 from pymc_austerity.bounds import intervals as iv
 from pymc_austerity.bounds.interval_series import Series
 from pymc_austerity.bounds.intervals import Interval
-from pymc_austerity.bounds.log_forms import Enclosure, is_elementwise
+from pymc_austerity.bounds.log_forms import Enclosure, is_elementwise, known_multiple
 
 #: Terms of a sum over j at most.
 _MOST = 100
@@ -50,7 +50,7 @@ class _Argument(NamedTuple):
 
     var: Variable
     sign: int  # of the log Γ
-    moving: frozenset[tuple[Variable, int]]
+    moving: frozenset[tuple[Variable, float]]
     known: np.ndarray
 
 
@@ -92,14 +92,16 @@ def _terms(of: Enclosure, var: Variable) -> list[Signed]:
 
 
 def _argument(of: Enclosure, var: Variable, sign: int) -> _Argument:
-    moving: Counter[Variable] = Counter()
-    known, ahead = np.zeros(()), [(var, 1)]
+    moving: defaultdict[Variable, float] = defaultdict(float)
+    known, ahead = np.zeros(()), [(var, 1.0)]
     while ahead:
         part, s = ahead.pop()
         if part not in of.moving:
             known = known + s * np.asarray(of.known[part], dtype=np.float64)
         elif terms := _terms(of, part):
             ahead += [(v, s * t) for v, t in terms]
+        elif multiple := known_multiple(of, part):
+            ahead.append((multiple[0], s * multiple[1]))
         else:
             moving[part] += s
     return _Argument(var, sign, frozenset(moving.items()), known)
@@ -118,8 +120,10 @@ def _pairs(of: Enclosure, gammas: list[_Argument]) -> list[tuple[tuple[_Argument
 
 
 def _ratio(of: Enclosure, above: _Argument, below: _Argument) -> Series | None:
-    """Return log Γ(above) − log Γ(below), or None where they do not differ by few whole numbers of one sign."""
+    """Return log Γ(above) − log Γ(below), or None where they differ by neither ½ nor few whole numbers of one sign."""
     k = above.known - below.known
+    if (k == 0.5).all() and (log := of.log_of(below.var)) is not None:
+        return log.through(slow_ratios.half_ratio)
     if not (np.isfinite(k).all() and (k == np.round(k)).all() and np.abs(k).max(initial=0) <= _MOST):
         return None
     if (k < 0).any() and (k > 0).any():

@@ -259,11 +259,6 @@ def choose(condition: np.ndarray, a: Series, b: Series) -> Series:
     return _entries_of(lambda both: iv.choose(condition, *both), (a, b), shape, directional)
 
 
-def both(a: Series, b: Series) -> Series:
-    """Return what encloses a function that both enclose."""
-    return _entries_of(lambda two: iv.intersection(*two), (a, b), np.broadcast_shapes(a.shape, b.shape))
-
-
 def hull(a: Series, b: Series) -> Series:
     """Return what encloses both."""
     return _entries_of(lambda both: iv.hull(*both), (a, b), np.broadcast_shapes(a.shape, b.shape))

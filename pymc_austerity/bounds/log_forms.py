@@ -72,11 +72,11 @@ def log_complement(of: Enclosure, x: Variable) -> Series | None:
     """Return log(1 + x) where −x is a sigmoid or a tail of the normal distribution."""
     if is_elementwise(x, scalar.Neg):
         return _log_of_one_minus(of, x.owner.inputs[0], 1.0)
-    multiple = _known_multiple(of, x)
+    multiple = known_multiple(of, x)
     return None if multiple is None else _log_of_one_minus(of, multiple[0], -multiple[1])
 
 
-def _known_multiple(of: Enclosure, x: Variable) -> tuple[Variable, float] | None:
+def known_multiple(of: Enclosure, x: Variable) -> tuple[Variable, float] | None:
     """Return v and a where x = a·v, with one known number a for all rows."""
     if not is_elementwise(x, scalar.Mul):
         return None
@@ -87,7 +87,7 @@ def _known_multiple(of: Enclosure, x: Variable) -> tuple[Variable, float] | None
 
 def _log_of_one_minus(of: Enclosure, x: Variable, factor: float) -> Series | None:
     if factor == 1.0:
-        x, factor = _known_multiple(of, x) or (x, 1.0)
+        x, factor = known_multiple(of, x) or (x, 1.0)
     if is_elementwise(x, scalar_math.Sigmoid) and factor == 1.0:
         return -of(x.owner.inputs[0]).through(elementary.softplus)
     if is_elementwise(x, scalar_math.Erfc) and factor == 0.5:
@@ -159,6 +159,7 @@ LOGARITHMS: dict[Any, Any] = {
     scalar.Sqr: _from_logs(lambda of, log: log * of.of_known(2.0)),
     scalar.Sqrt: _from_logs(lambda of, log: log * of.of_known(0.5)),
     scalar.Pow: _log_power,
+    scalar.Sign: _from_logs(lambda of, log: log * of.of_known(0.0)),
     scalar.Identity: lambda of, x: of.log_of(x),
     scalar.Cast: lambda of, x: of.log_of(x),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import reduce
 from operator import add
 from typing import Any
@@ -13,11 +12,11 @@ from pytensor.graph.basic import Variable
 from pytensor.scalar import math as scalar_math
 from pytensor.tensor.special import LogSoftmax
 
-from pymc_austerity.bounds import elementary
+from pymc_austerity.bounds import elementary, slow_ratios
 from pymc_austerity.bounds import intervals as iv
 from pymc_austerity.bounds.elementary import RULES, power
 from pymc_austerity.bounds.gamma_ratios import sum_of
-from pymc_austerity.bounds.interval_series import Series, both, choose, hull
+from pymc_austerity.bounds.interval_series import Series, choose, hull
 from pymc_austerity.bounds.log_forms import Enclosure, is_elementwise, log_complement, log_erfcx, logs_of
 from pymc_austerity.bounds.row_graph import NoRemainderBoundError
 
@@ -47,20 +46,10 @@ def _sum(of: Enclosure, *terms: Variable) -> Series:
 def _product(of: Enclosure, *factors: Variable) -> Series:
     logs = [of.log_of(v) if v in of.moving else None for v in factors]
     positive = [log for log in logs if log is not None]
-    others = [v for v, log in zip(factors, logs) if log is None]
-    of_softplus = [v for v in others if v in of.moving and is_elementwise(v, scalar_math.Softplus)]
-    product = _product_by_logs(of, factors, logs, positive)
-    if not positive or len(of_softplus) != 1:
-        return product
-    # eˢ log(1 + eᵗ) = eˢ⁺ᵗ · log(1 + eᵗ)/eᵗ, which hardly changes where s + t does not and eᵗ is small.
-    argument = of(of_softplus[0].owner.inputs[0])
-    ratio = reduce(add, [*positive, argument]).through(elementary.exp) * argument.through(elementary.log1p_ratio)
-    return both(product, reduce(lambda a, b: a * b, [*(of(v) for v in others if v is not of_softplus[0]), ratio]))
-
-
-def _product_by_logs(
-    of: Enclosure, factors: Sequence[Variable], logs: Sequence[Series | None], positive: list[Series]
-) -> Series:
+    for k, v in enumerate(factors) if positive else ():
+        if logs[k] is None and (ratio := _by_ratio(of, positive, v)) is not None:
+            others = [of(w) for i, w in enumerate(factors) if i != k and logs[i] is None]
+            return reduce(lambda a, b: a * b, [*others, ratio])
     if len(positive) < 2:
         positive = []
     rest = [of(v) for v, log in zip(factors, logs) if log is None or not positive]
@@ -68,6 +57,19 @@ def _product_by_logs(
     known, other = [r for r in rest if not r.moves], [r for r in rest if r.moves]
     # Known numbers first: the order of the factors does not matter to them.
     return reduce(lambda a, b: a * b, [*known, *parts, *other])
+
+
+def _by_ratio(of: Enclosure, positive: list[Series], x: Variable) -> Series | None:
+    """Return eˢ log(1 + u) as eˢu · log(1 + u)/u, which hardly changes where eˢu does not and u is small."""
+    if x in of.moving and is_elementwise(x, scalar_math.Softplus):
+        argument = of(x.owner.inputs[0])
+        return reduce(add, [*positive, argument]).through(elementary.exp) * argument.through(slow_ratios.log1p_ratio)
+    if x in of.moving and is_elementwise(x, scalar.Log1p):
+        root = _root_of_square(of, x.owner.inputs[0])
+        if root is not None:
+            scale = reduce(add, [*positive, root[1] * of.of_known(2.0)]).through(elementary.exp)
+            return root[0].squared() * scale * _root(root).through(slow_ratios.log1p_square_ratio)
+    return None
 
 
 def _quotient(of: Enclosure, a: Variable, b: Variable) -> Series:
@@ -123,13 +125,13 @@ def _log1p(of: Enclosure, x: Variable) -> Series:
         return complement
     root = _root_of_square(of, x)
     if root is not None:
-        return root.through(elementary.log1p_square)
+        return _root(root).through(elementary.log1p_square)
     log = of.log_of(x)
     return of(x).through(RULES[scalar.Log1p]) if log is None else log.through(elementary.softplus)
 
 
-def _root_of_square(of: Enclosure, x: Variable) -> Series | None:
-    """Return w with x = w², where x is one square times and over what is positive by its form."""
+def _root_of_square(of: Enclosure, x: Variable) -> tuple[Series, Series] | None:
+    """Return b and the logarithm of a with x = (a b)², where x is one square times and over what is positive."""
     above, below = _factors(x)
     squares = [v for v in above if _square_base(of, v) is not None and of.log_of(v) is None]
     if len(squares) != 1:
@@ -138,10 +140,12 @@ def _root_of_square(of: Enclosure, x: Variable) -> Series | None:
     base = _square_base(of, squares[0])
     if rest is None or under is None or base is None:
         return None
-    if not rest and not under:
-        return of(base)
-    half = reduce(add, [*rest, *(-log for log in under)]) * of.of_known(0.5)
-    return of(base) * half.through(elementary.exp)
+    logs = [*rest, *(-log for log in under)] or [of.of_known(0.0)]
+    return of(base), reduce(add, logs) * of.of_known(0.5)
+
+
+def _root(parts: tuple[Series, Series]) -> Series:
+    return parts[0] * parts[1].through(elementary.exp)
 
 
 def _factors(x: Variable) -> tuple[list[Variable], list[Variable]]:

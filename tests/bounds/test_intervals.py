@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pytensor import scalar
 from scipy import special
 
-from pymc_austerity.bounds import elementary
+from pymc_austerity.bounds import elementary, slow_ratios
 from pymc_austerity.bounds import intervals as iv
 from pymc_austerity.bounds.elementary import RULES, power
 from pymc_austerity.bounds.interval_series import affine, known_series, rearranged
@@ -29,6 +29,9 @@ FUNCTIONS = {
     "Erfc": (RULES[scalar.math.Erfc], (-5, 5)),
     "log1p_square": (elementary.log1p_square, (-20, 20)),
     "log_ndtr": (elementary.log_ndtr, (-60, 8)),
+    "log1p_ratio": (slow_ratios.log1p_ratio, (-20, 30)),
+    "log1p_square_ratio": (slow_ratios.log1p_square_ratio, (-20, 20)),
+    "half_ratio": (slow_ratios.half_ratio, (-12, 12)),
     "cube": (power(3.0), (-3, 3)),
     "fourth power": (power(4.0), (-3, 3)),
     "power 1.7": (power(1.7), (0.01, 9)),

@@ -111,7 +111,8 @@ MODELS = {
         lambda: pm.NegativeBinomial("y", mu=pt.exp(slopes()), alpha=pm.Exponential("alpha", 1), observed=COUNT), 3
     ),
     "student_t_known": (student_t(lambda: 4, lambda: 1.3), 1.4),
-    "student_t": (student_t(lambda: pm.Gamma("nu", 2, 0.1), scale), 90),
+    "student_t": (student_t(lambda: pm.Gamma("nu", 2, 0.1), scale), 25),
+    "student_t, in the tail": (student_t(lambda: pt.exp(5 + pm.Normal("log_nu", 0, 1)), scale), 4),
     "normal": (lambda: pm.Normal("y", slopes(), scale(), observed=REAL), 2),
     "gamma": (gamma, 7),
     "ordered_logistic": (ordered_logistic, 10),
