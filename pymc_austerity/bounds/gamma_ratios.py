@@ -1,7 +1,7 @@
-"""Sums with log Γ(a + k) − log Γ(a), k whole numbers of the data: Σ_{j<k} log(a + j), whose derivatives do not cancel.
+"""Sums with log Γ(a + k) − log Γ(a), enclosed as one function: for whole numbers k of the data Σ_{j<k} log(a + j).
 
-The densities of overdispersed counts have such differences.  Where the dispersion is hardly known, each of the two
-terms may change a million times as much as their difference.
+The densities of overdispersed counts have such differences, and that of Student's t has one with k = ½.  Where the
+dispersion is hardly known, each of the two terms may change a million times as much as their difference.
 """
 
 from __future__ import annotations
@@ -92,11 +92,14 @@ def _terms(of: Enclosure, var: Variable) -> list[Signed]:
 
 
 def _argument(of: Enclosure, var: Variable, sign: int) -> _Argument:
+    """Take an argument apart; not where it is affine, so that only its sum is known."""
     moving: defaultdict[Variable, float] = defaultdict(float)
     known, ahead = np.zeros(()), [(var, 1.0)]
     while ahead:
         part, s = ahead.pop()
         if part not in of.moving:
+            if part not in of.known:
+                return _Argument(var, sign, frozenset({(var, 1.0)}), np.zeros(()))
             known = known + s * np.asarray(of.known[part], dtype=np.float64)
         elif terms := _terms(of, part):
             ahead += [(v, s * t) for v, t in terms]
@@ -108,7 +111,7 @@ def _argument(of: Enclosure, var: Variable, sign: int) -> _Argument:
 
 
 def _pairs(of: Enclosure, gammas: list[_Argument]) -> list[tuple[tuple[_Argument, _Argument], Series]]:
-    """Return differences of two of them by whole numbers, each in one pair at most."""
+    """Return differences of two of them by known numbers, each in one pair at most."""
     found, free = [], list(gammas)
     for above in [g for g in gammas if g.sign > 0]:
         for below in [g for g in free if g.sign < 0 and g.moving == above.moving]:

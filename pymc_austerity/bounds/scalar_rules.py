@@ -60,16 +60,25 @@ def _product(of: Enclosure, *factors: Variable) -> Series:
 
 
 def _by_ratio(of: Enclosure, positive: list[Series], x: Variable) -> Series | None:
-    """Return eˢ log(1 + u) as eˢu · log(1 + u)/u, which hardly changes where eˢu does not and u is small."""
-    if x in of.moving and is_elementwise(x, scalar_math.Softplus):
+    """Return eˢ log(1 + u) as eˢu · log(1 + u)/u, where eˢu changes less than eˢ does; None elsewhere."""
+    if x not in of.moving:
+        return None
+    total = reduce(add, positive)
+    if is_elementwise(x, scalar_math.Softplus):
         argument = of(x.owner.inputs[0])
-        return reduce(add, [*positive, argument]).through(elementary.exp) * argument.through(slow_ratios.log1p_ratio)
-    if x in of.moving and is_elementwise(x, scalar.Log1p):
-        root = _root_of_square(of, x.owner.inputs[0])
-        if root is not None:
-            scale = reduce(add, [*positive, root[1] * of.of_known(2.0)]).through(elementary.exp)
-            return root[0].squared() * scale * _root(root).through(slow_ratios.log1p_square_ratio)
+        if _width(total + argument) < _width(total):
+            return (total + argument).through(elementary.exp) * argument.through(slow_ratios.log1p_ratio)
+    elif is_elementwise(x, scalar.Log1p) and (root := _root_of_square(of, x.owner.inputs[0])) is not None:
+        scale = total + root[1] * of.of_known(2.0)
+        if _width(scale) < _width(total):
+            ratio = _root(root).through(slow_ratios.log1p_square_ratio)
+            return root[0].squared() * scale.through(elementary.exp) * ratio
     return None
+
+
+def _width(series: Series) -> float:
+    """Return the mean width of the range over the box."""
+    return float(np.mean(series.value.hi - series.value.lo))
 
 
 def _quotient(of: Enclosure, a: Variable, b: Variable) -> Series:

@@ -33,7 +33,6 @@ def _log1p_ratio_derivative(j: int, t: np.ndarray) -> np.ndarray:
 
 log1p_ratio = Elementary(each(_log1p_ratio_derivative), _RATIO_TURNING, absolute=1e-15)
 
-
 #: Up to here the derivatives of log(1 + x²)/x² by its series, of so many terms.
 _KERNEL_NEAR, _KERNEL_TERMS = 0.5, 40
 
@@ -67,7 +66,6 @@ log1p_square_ratio = Elementary(
     ],
     absolute=1e-11,
 )
-
 
 #: From here on log Γ(x + ½) − log Γ(x) by its series, ½ log x − 1/8x + …, of these coefficients of odd powers of 1/x.
 _HALF_FAR = 30.0

@@ -73,6 +73,15 @@ def beta_binomial(log_precision=0.0):
     pm.BetaBinomial("y", alpha=p * precision, beta=(1 - p) * precision, n=12, observed=np.minimum(COUNT, 12))
 
 
+def affine_dispersion():
+    alpha = 6 + 0.3 * pm.Normal("z", 0, 1)
+    pm.NegativeBinomial("y", mu=pt.exp(slopes()), alpha=alpha, observed=COUNT)
+
+
+def softplus_mean():
+    pm.Poisson("y", pt.exp(pm.Normal("a", 0, 1)) * pt.softplus(slopes()), observed=COUNT)
+
+
 def zero_inflated():
     pm.ZeroInflatedPoisson("y", psi=pm.Beta("psi", 1, 1), mu=pt.exp(slopes()), observed=COUNT)
 
@@ -111,12 +120,14 @@ MODELS = {
         lambda: pm.NegativeBinomial("y", mu=pt.exp(slopes()), alpha=pm.Exponential("alpha", 1), observed=COUNT), 3
     ),
     "student_t_known": (student_t(lambda: 4, lambda: 1.3), 1.4),
-    "student_t": (student_t(lambda: pm.Gamma("nu", 2, 0.1), scale), 25),
+    "student_t": (student_t(lambda: pm.Gamma("nu", 2, 0.1), scale), 15),
     "student_t, in the tail": (student_t(lambda: pt.exp(5 + pm.Normal("log_nu", 0, 1)), scale), 4),
     "normal": (lambda: pm.Normal("y", slopes(), scale(), observed=REAL), 2),
     "gamma": (gamma, 7),
     "ordered_logistic": (ordered_logistic, 10),
     "groups": (groups, 2.5),
+    "affine_dispersion": (affine_dispersion, 2),
+    "softplus_mean": (softplus_mean, 6),
     "beta_binomial": (beta_binomial, 4),
     "beta_binomial, in the tail": (lambda: beta_binomial(6.0), 2.5),
     "two_lengths": (two_lengths, 1.4),
