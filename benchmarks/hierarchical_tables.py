@@ -65,7 +65,7 @@ def insteval(family: str, centred: bool = True) -> pm.Model:
         eta = effect("student", d["student"], centred) + effect("lecturer", d["lecturer"], centred)
         if family == "ordered":
             cuts = pm.Normal("cuts", [-2, -1, 0, 1.5], 2, shape=4, transform=ordered, initval=[-2, -1, 0, 1.5])
-            pm.OrderedLogistic("y", eta=eta, cutpoints=cuts, observed=rating - 1)
+            pm.OrderedLogistic("y", eta=eta, cutpoints=cuts, observed=rating - 1, compute_p=False)
         elif family == "logit":
             pm.Bernoulli("y", logit_p=pm.Normal("mean", 0, 2) + eta, observed=(rating > 3).astype(int))
         else:
