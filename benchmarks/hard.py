@@ -222,8 +222,9 @@ def report(lines: list[dict[str, Any]], steps: list[str]) -> None:
     named = sum("NUTS" in told["announced"] + told["hints"] for told in lost)
     print(f"\nA step is ahead of the better nutpie on {won} of {len(lines)} posteriors.")
     print(f"On the others {named} of {len(lost)} steps name NUTS while they are built.")
-    slower = [line["PenaltyMH"]["ESS/s"] / line["MHSS"]["ESS/s"] for line in lines if line["posterior"] in TAILS]
-    if len(steps) == 2 and slower:
+    both = [line for line in lines if line["posterior"] in TAILS] if len(steps) == 2 else []
+    slower = [line["PenaltyMH"]["ESS/s"] / line["MHSS"]["ESS/s"] for line in both]
+    if slower:
         times = f"{min(slower):.1f} to {max(slower):.1f} times"
         print(f"On tails that the prior decides about PenaltyMH is {times} ahead of MHSS.")
     print()
