@@ -177,3 +177,15 @@ def test_entries_added_up_keep_their_own_variables():
     assert total.shape == (1,)
     assert set(total.terms(1)) == {((0, 1),), ((1, 1),)}
     assert holds(total.terms(1)[((1, 1),)], 2 * np.exp(2 * 0.9))
+
+
+def test_ratios_are_those_of_the_functions():
+    """On both sides of the places where one formula gives way to another."""
+    t = np.linspace(-6, 8, 2_001)
+    u, x = np.exp(t), t / 2
+    gammas = special.gammaln(u + 0.5) - special.gammaln(u)
+    np.testing.assert_allclose(slow_ratios.half_ratio.derivatives[0](t), gammas, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(slow_ratios.log1p_ratio.derivatives[0](t), np.log1p(u) / u, rtol=1e-12)
+    np.testing.assert_allclose(
+        slow_ratios.log1p_square_ratio.derivatives[0](x[x != 0]), np.log1p(x[x != 0] ** 2) / x[x != 0] ** 2, rtol=1e-9
+    )
