@@ -35,6 +35,8 @@ _MOVES = (
     TensorFromScalar, ScalarFromTensor,
 )  # fmt: skip
 _SETS = (IncSubtensor, AdvancedIncSubtensor)
+#: Logarithm of a component that is not there: the upper end of an enclosure of −∞ is the lowest float.
+_ABSENT = -1e300
 #: PyTensor before 3.0 writes it by its parts.
 LOG_SUM_EXP = getattr(special, "LogSumExp", ())
 
@@ -126,7 +128,7 @@ class RowSeries:
         ]
 
         def added(a: Series, b: Series) -> Series:
-            without_a, without_b = (np.isneginf(part.value.hi) for part in (a, b))
+            without_a, without_b = (part.value.hi < _ABSENT for part in (a, b))
             sum_of_both = a + (b - a).through(softplus)
             return choose(without_b, a, choose(without_a, b, sum_of_both))
 
