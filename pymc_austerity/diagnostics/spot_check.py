@@ -51,8 +51,8 @@ def evaluate_pair(decider: Decider, proposed: Proposed) -> Pair | None:
     _, offset = uninterrupted(decider.offset_of, theta_new, theta, log_q_ratio, around)
     if not np.isfinite(offset):
         return None
-    row_inputs = (decider.expansion[0], *decider.parts.fixed) if decider.density.expands else decider.parts.fixed
-    terms, at = _all_rows(decider, decider.density, proposed, row_inputs), decider.place(theta_new, theta, others)
+    terms = _all_rows(decider, decider.density, proposed, decider.row_inputs)
+    at = decider.place(theta_new, theta, others)
     return Pair(terms, float(offset), uninterrupted(decider.evaluate_bound, decider.bound_constants, at)[0])
 
 

@@ -105,6 +105,11 @@ class Decider:
         """The expansion of the proxy; nothing without one."""
         return () if self.parts.prepared is None else self.parts.prepared.expansion
 
+    @property
+    def row_inputs(self) -> tuple[np.ndarray, ...]:
+        """What `density` takes before the rows: data that are not indexed by row, behind the centre of the proxy."""
+        return (self.expansion[0], *self.parts.fixed) if self.density.expands else self.parts.fixed
+
     @cached_property
     def links(self) -> Links:
         """Addresses of the model's functions in this process."""

@@ -92,13 +92,11 @@ def look_ahead(decider: Decider, name: str) -> float | None:
 
 def _seconds_of_rows(decider: Decider) -> float:
     """Return the seconds that the terms of all rows take at both ends of a move, the least of three goes."""
-    parts = decider.parts
-    arrays, centre = parts.stored.some(_ROWS), decider.place(parts.theta0, parts.theta0, parts.others0).centre
-    inputs = (centre, *parts.fixed) if decider.density.expands else parts.fixed
-    took = []
+    parts, arrays, took = decider.parts, decider.parts.stored.some(_ROWS), []
+    at = parts.theta0, parts.theta0, parts.others0
     for _ in range(3):
         start = time.perf_counter()
-        uninterrupted(decider.density.both_sides, parts.theta0, parts.theta0, parts.others0, *inputs, *arrays)
+        uninterrupted(decider.density.both_sides, *at, *decider.row_inputs, *arrays)
         took.append(time.perf_counter() - start)
     return min(took) * len(parts.stored) / len(arrays[0])
 
@@ -135,9 +133,7 @@ def _rate_of_leaving(decider: Decider) -> float:
 
     def log_densities(theta: np.ndarray) -> tuple[float, float]:
         """Return the log density of the posterior, up to a constant, and that of the surrogate."""
-        place = decider.place(theta, mean, others)
-        inputs = (place.centre, *decider.parts.fixed) if decider.density.expands else decider.parts.fixed
-        new, old = uninterrupted(decider.density.both_sides, theta, mean, others, *inputs, *rows)
+        new, old = uninterrupted(decider.density.both_sides, theta, mean, others, *decider.row_inputs, *rows)
         left = times * (new - old)
         noise.append(left.std() * np.sqrt(1 / numbers.size - 1 / n_rows))
         _, offset = uninterrupted(decider.offset_of, theta, mean, 0.0, around)

@@ -164,8 +164,6 @@ class MHSS(RowStep):
         """
         if self.moves_groups:
             return float(predicted_rows(self.decider))
-        if not self.decider.test.reads.a_part:
-            return float(self.decider.n_rows)
         return _predict(self.decider, self.decider.bound_constants)
 
     @property
@@ -210,8 +208,7 @@ class _ByBounds(OneDecision):
                 return self._on_all_rows(parts, check, phases, because)
             except UnsupportedModelError:
                 raise error from None
-        whole = found.compiled.selected is None and not found.parts.plan.by_statistics and found.row_source.complete
-        read = _predict(found, found.bound_constants) if self.may_choose and whole else 0.0
+        read = _predict(found, found.bound_constants) if self.may_choose and _draws_from_all(found) else 0.0
         share = found.bound.share_of_all if isinstance(found.bound, WhitenedBound) else 1.0
         if found.n_rows < _FEW_ROWS or read <= share * found.n_rows:
             return found
@@ -233,8 +230,7 @@ class _ByBounds(OneDecision):
         """Compile the decision with a proxy of second order, and of third where that leaves few rows to be read."""
         second = super().assemble(parts, check, phases)
         plan = second.parts.plan
-        of_rows = second.compiled.selected is None and not plan.by_statistics and second.row_source.complete
-        if not (self.may_choose and of_rows and second.bound.numbers_read <= _MOST_NUMBERS):
+        if not (self.may_choose and _draws_from_all(second) and second.bound.numbers_read <= _MOST_NUMBERS):
             return second
         with phases("Choosing the order"):
             n_second = _predict(second, second.bound_constants)
@@ -253,16 +249,22 @@ class _ByBounds(OneDecision):
 
     def expected_rows(self, decider: Decider, tried: float | None) -> tuple[float, bool]:
         """Return the rows that are predicted, which is no bound."""
-        if not decider.test.reads.a_part:
-            return super().expected_rows(decider, tried)
         if decider.parts.plan.by_statistics:
             _log.info("MHSS will read no row: sums over the data determine this likelihood, and they are known.")
             return 0.0, False
         return _predict(decider, decider.bound_constants), False
 
 
+def _draws_from_all(decider: Decider) -> bool:
+    """Whether rows of the model as it is are drawn, among all that are in memory."""
+    by_sums = decider.parts.plan.by_statistics
+    return decider.compiled.selected is None and not by_sums and decider.row_source.complete
+
+
 def _predict(decider: Decider, constants: tuple[Any, ...]) -> float:
     """Return the mean number of rows that a draw reads with these constants of the bound."""
+    if not decider.test.reads.a_part:
+        return float(decider.n_rows)
     evaluate = decider.evaluate_bound if constants is decider.bound_constants else decider.bound.build(constants)
     span, rate = partial(uninterrupted, evaluate, constants), constants[1].source().rate
     spans = (span(decider.place(*pair, decider.parts.others0))[0] for pair in pairwise(decider.draws_of_surrogate()))

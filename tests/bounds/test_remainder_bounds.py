@@ -126,7 +126,7 @@ MODELS = {
     "gamma": (gamma, 7),
     "ordered_logistic": (ordered_logistic, 10),
     "groups": (groups, 2.5),
-    "affine_dispersion": (affine_dispersion, 3),
+    "affine_dispersion": (affine_dispersion, 2 if LOG_SUM_EXP else 3),
     "softplus_mean": (softplus_mean, 6),
     "beta_binomial": (beta_binomial, 4),
     "beta_binomial, in the tail": (lambda: beta_binomial(6.0), 2.5),
