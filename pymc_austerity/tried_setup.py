@@ -28,8 +28,8 @@ _deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
 
 @contextmanager
 def shared_setup() -> Iterator[Shared]:
-    """Let steps that are built meanwhile share what they learn of one model."""
-    token = _shared.set(Shared())
+    """Let steps that are built meanwhile share what they learn of one model, with those around that share it."""
+    token = _shared.set(_shared.get() or Shared())
     try:
         yield _shared.get()  # type: ignore[misc]
     finally:

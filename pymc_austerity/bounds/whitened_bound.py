@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import pairwise
 from threading import Lock
 from typing import Any
 
@@ -18,6 +19,7 @@ from scipy import linalg, special
 from pymc_austerity.bounds.bound_cones import (
     Whitened,
     WhitenedCones,
+    cone_distances,
     distances_of_cones,
     rows_in_cones,
     whitened_at,
@@ -27,6 +29,7 @@ from pymc_austerity.bounds.row_bound import Bound, EvaluateBound, Region
 from pymc_austerity.bounds.row_graph import NoRemainderBoundError
 from pymc_austerity.cholesky import cholesky_of
 from pymc_austerity.compile.lean_njit import njit
+from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.likelihood import RowLikelihood
 from pymc_austerity.rows import OUTWARDS, Rows, RowSource, Table, no_op, number_in_table
 from pymc_austerity.rows.by_bounds import bound_table
@@ -64,17 +67,37 @@ class UnknownBoundError(UnsupportedModelError):
 
 
 @njit
-def whitened_distance(constants, at):  # type: ignore[no-untyped-def]
+def _distance(whitened, theta_new, theta, centre):  # type: ignore[no-untyped-def]
+    new, old = whitened_at(whitened, theta_new, centre)[1], whitened_at(whitened, theta, centre)[1]
+    return new**whitened.power + old**whitened.power
+
+
+@njit
+def _whitened_distance(constants, at):  # type: ignore[no-untyped-def]
     """Return M(θ, θ′) and that no row was read for it."""
-    whitened = constants[0]
-    new, old = whitened_at(whitened, at.theta_new, at.centre)[1], whitened_at(whitened, at.theta, at.centre)[1]
-    return new**whitened.power + old**whitened.power, 0
+    return _distance(constants[0], at.theta_new, at.theta, at.centre), 0
 
 
 def typical_span(size: int, order: int) -> float:
     """Return E M = 2E‖z‖^(k+1) between two draws of a normal posterior of `size` parameters."""
     power = order + 1
     return float(2 ** (1 + power / 2) * np.exp(special.gammaln((size + power) / 2) - special.gammaln(size / 2)))
+
+
+def rows_of_moves(
+    constants: tuple[Any, ...], draws: np.ndarray, centre: np.ndarray, temperature: float, n_rows: int
+) -> float:
+    """Return the mean number of rows, of `n_rows`, that moves from a draw to the next read with these constants.
+
+    `draws` are of θ, shape (k, D), and `centre` is where the rows are expanded.
+    """
+    distances, table = constants
+    evaluate = cone_distances if isinstance(distances, WhitenedCones) else _distance
+    spans = (uninterrupted(evaluate, distances, new, old, centre) for old, new in pairwise(draws))
+    # Of no rows that are drawn the rate is not a number outside the radius.
+    rate = table.source().rate
+    drawn = np.nan_to_num([rate(table, span) for span in spans], nan=0.0, posinf=np.inf)
+    return float(np.minimum(n_rows, table.always.size + drawn / temperature).mean())
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +154,7 @@ class WhitenedBound(Bound):
 
     def build(self, constants: tuple[Any, ...]) -> EvaluateBound:
         """Return M, or those of all cones, compiled."""
-        return distances_of_cones if isinstance(constants[0], WhitenedCones) else whitened_distance
+        return distances_of_cones if isinstance(constants[0], WhitenedCones) else _whitened_distance
 
     def of_selected(self, likelihood: RowLikelihood) -> Bound | None:
         """Return the bound on what an expansion of the full model leaves, which sub-models are points of."""

@@ -151,9 +151,10 @@ def _learn(parts: Parts, compiled: Compiled, kept: Kept | None = None) -> Parts:
             parts.compile_kwargs, parts.progressbar, compiled.may_bend, compiled.resolved, kept,
         )  # fmt: skip
         prepared = plan.prepare(given, parts.made_by, parts.test.reads.a_part, _STACKLEVEL)
-    if prepared is None or prepared.table is None:
-        return replace(parts, prepared=prepared)
-    return replace(parts, prepared=prepared, rows=prepared.table.to_read(parts.rows))
+    if prepared is None:
+        return replace(parts, prepared=None)
+    rows = parts.rows if prepared.table is None else prepared.table.to_read(parts.rows)
+    return replace(parts, plan=plan.of_order(prepared.order), prepared=prepared, rows=rows)
 
 
 def _start(parts: Parts, compiled: Compiled) -> np.ndarray:
@@ -180,5 +181,5 @@ def _find_bounds(parts: Parts) -> tuple[Parts, tuple[Any, ...] | None]:
     if parts.prepared is None:
         return parts, None
     region = parts.prepared.region(parts.fixed, parts.rows)
-    constants, rows = parts.bound_of_seen.learn(region, parts.rows)
-    return replace(parts, rows=rows), constants
+    constants, rows = parts.prepared.bounds or parts.bound_of_seen.learn(region, parts.rows)
+    return replace(parts, rows=rows, prepared=parts.prepared._replace(bounds=None)), constants

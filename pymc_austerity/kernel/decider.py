@@ -168,7 +168,7 @@ def complete(parts: Parts, bound_constants: tuple[Any, ...] | None, compiled: Co
         if prepared.table is not None:
             test, row_source = test.with_replacement(), prepared.table.source()
         if test.reads.a_part:
-            remainders = compiled.remainders(prepared.bent)
+            remainders = compiled.remainders(prepared.bent, prepared.order)
             density = remainders if compiled.selected is None else compiled.selected.at_theta(remainders)
     density = density or compiled.density
     proposal = parts.proposal or _default_proposal(parts.theta0.size, prepared)

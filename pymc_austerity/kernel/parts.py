@@ -95,7 +95,7 @@ class Compiled:
         self._likelihood, self._proposal, self._plan = parts.likelihood, parts.proposal, parts.plan
         self.resolved, self._options = parts.test.reads is Reads.BY_BOUNDS, numba_options(parts.compile_kwargs)
         self._unbounded = isinstance(parts.bound, Unbounded)
-        self._remainders: dict[bool, Density] = {}  # by whether some coordinates are bent
+        self._remainders: dict[tuple[bool, int], Density] = {}  # by whether some coordinates are bent, and the order
         # A bound that is found by a scan reads both ends.
         self._remembers = parts.test.reads is Reads.ALL and not parts.bound.is_asked_for
 
@@ -151,12 +151,10 @@ class Compiled:
         plain = self._proposal is None or isinstance(self._proposal, CrankNicolson | SurrogateHMC)
         return plain and (self._unbounded or self.resolved) and not self._plan.by_statistics
 
-    def remainders(self, bent: bool) -> Density:
+    def remainders(self, bent: bool, order: int) -> Density:
         """Return log prior and what the proxy leaves of the rows, in terms of what the rows read."""
-        if bent in self._remainders:
-            return self._remainders[bent]
-        assert self._plan.proxy is not None
-        order = self._plan.proxy.order
+        if (bent, order) in self._remainders:
+            return self._remainders[bent, order]
         if self._plan.by_statistics:
             of_rows = self.density if self.selected is None else compile_density(self.read, self._options)
             found = compile_statistics_density(of_rows)
@@ -164,7 +162,7 @@ class Compiled:
             found = compile_resolved_density(self.interpreted, self.read, order, **self._options)
         else:
             found = compile_remainder_density(self.interpreted, self.read, order, bent, **self._options)
-        self._remainders[bent] = found
+        self._remainders[bent, order] = found
         return found
 
     @cached_property

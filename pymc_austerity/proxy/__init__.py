@@ -11,7 +11,7 @@ from pymc_austerity.proxy.expansion import (
 from pymc_austerity.proxy.kinks import with_kinks_rounded
 from pymc_austerity.proxy.linear_maps import product
 from pymc_austerity.proxy.log_posterior import PriorCurvature
-from pymc_austerity.proxy.preparation import Prepared, ProxyPlan
+from pymc_austerity.proxy.preparation import LearntBounds, Prepared, ProxyPlan
 from pymc_austerity.proxy.remainder_sizes import remainder_sizes
 from pymc_austerity.proxy.resolved_remainder import compile_resolved_density
 from pymc_austerity.proxy.row_sums import RowSums, compile_sums

@@ -65,7 +65,7 @@ class ToLearn(NamedTuple):
     #: Returns the sums over rows and the log prior, with their derivatives, compiled.
     derivatives: Callable[[], tuple[RowSums, PriorCurvature]]
     #: Returns the density with remainders in place of the rows, compiled; called once there is a mode.
-    remainders: Callable[[bool], Density]  # whether coordinates are bent
+    remainders: Callable[[bool, int], Density]  # whether coordinates are bent, and the order of the expansion
     surrogate: Surrogate
     rows: Table
     fixed: tuple[np.ndarray, ...]  # data that are not indexed by row

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -37,6 +38,12 @@ _log = logging.getLogger("pymc_austerity")
 _FEW_PAIRS, _MANY_PAIRS, _MANY_COORDINATES = 4, 32, 40
 
 
+#: Constants of a bound, and the rows that are drawn from.
+LearntBounds = tuple[tuple[Any, ...], Any]
+#: ``choose(region, draws)``: the order of the expansion, and its bounds, with draws of θ from the surrogate.
+ChooseOrder = Callable[[Region, np.ndarray], tuple[int, LearntBounds]]
+
+
 class Prepared(NamedTuple):
     """What a step keeps of its preparation, in arrays that can be pickled."""
 
@@ -51,6 +58,8 @@ class Prepared(NamedTuple):
     passes: float  # passes over all rows, in rows evaluated divided by N
     bent: bool  # whether rows are expanded in powers of parameters
     kept: Kept
+    #: What the bound has learnt of the rows where the order was chosen by it; None once a step has that.
+    bounds: LearntBounds | None = None
 
     def region(self, fixed: tuple[np.ndarray, ...], rows: Any) -> Region:
         """Return where the rows are expanded, and how wide the posterior is there."""
@@ -66,11 +75,12 @@ class Prepared(NamedTuple):
         return about, Sums(self.kept.value, gradient, hessian)
 
 
-def prepare(given: ToLearn, taylor: Taylor, floor: float | None) -> Prepared:
+def prepare(given: ToLearn, taylor: Taylor, floor: float | None, choose: ChooseOrder | None = None) -> Prepared:
     """Find the centre, expand all rows there, tune a move on the surrogate, and weigh the rows.
 
-    `floor` is the share of uniform draws among weighted rows, None for no weights.  Raises NoProxyError with the
-    reason: a discrete variable, no mode, derivatives that fail their check.
+    `floor` is the share of uniform draws among weighted rows, None for no weights.  Where an order is chosen the
+    expansion has no third derivatives yet.  Raises NoProxyError with the reason: a discrete variable, no mode,
+    derivatives that fail their check.
     """
     likelihood, rows, fixed, d = given.likelihood, given.rows, given.fixed, given.likelihood.theta_size
     found = find_centre(given, taylor) if given.kept is None else stay_at(given.kept, given)
@@ -86,21 +96,22 @@ def prepare(given: ToLearn, taylor: Taylor, floor: float | None) -> Prepared:
     hessian = sums.hessian if taylor.order > 1 else np.zeros_like(sums.hessian)
     # What a draw costs is a product with it, where parameters are very many.
     expansion = Expansion(centre, coordinates, sums.gradient, compressed(hessian) if len(hessian) > WIDE else hessian)
+    order, bounds = taylor.order, None
+    if choose is not None:
+        order, bounds = choose(Region(centre, coordinates, kept.factor, order, fixed, cast("Rows", rows)), tuned.draws)
     options = numba_options(given.compile_kwargs)
-    both_sides = given.remainders(bent).both_sides
+    both_sides = given.remainders(bent, order).both_sides
     # Of rows with kinks the expansion is that of what stands in for them.
     of_expanded = (
-        both_sides
-        if likelihood.rounded is None
-        else compile_remainder(likelihood.of_expanded(), taylor.order, options, bent)
+        both_sides if likelihood.rounded is None else compile_remainder(likelihood.of_expanded(), order, options, bent)
     )
     # A step within the posterior: along sd of correlated parameters it would end far outside.
     spread = np.concatenate([tuned.draws[-1] - psi[:d], np.zeros(psi.size - d)])
-    if wrong := check_order(of_expanded, expansion, taylor.order, spread, fixed, rows.some(500), d):
+    if wrong := check_order(of_expanded, expansion, order, spread, fixed, rows.some(500), d):
         raise NoProxyError(wrong)
     table = None
     if floor is not None:
-        sizes_of = SizesOfRows(likelihood, taylor.order, options, kept.pairs, centre, fixed, both_sides)
+        sizes_of = SizesOfRows(likelihood, order, options, kept.pairs, centre, fixed, both_sides)
         with setup_progress(given.progressbar) as progress:
             task = progress.add_task("Row weights", total=len(rows), what=f"{len(rows):,} rows")
             table = rows.weighed(sizes_of, floor, partial(progress.advance, task))
@@ -112,10 +123,10 @@ def prepare(given: ToLearn, taylor: Taylor, floor: float | None) -> Prepared:
             "from another place, and pm.sample_smc visits both."
         )
     passes = rows_read / len(rows) + rows.reading_passes
-    _log.info(f"Proxy of order {taylor.order} for {len(rows):,} rows after {passes:.1f} passes over the data.")
+    _log.info(f"Proxy of order {order} for {len(rows):,} rows after {passes:.1f} passes over the data.")
     normality = normality_of(given.surrogate, tuned.normal, tuned.draws, given.around(psi))
     return Prepared(
-        expansion, taylor.order, tuned.move, tuned.normal, normality, tuned.draws, table, passes, bent, kept
+        expansion, order, tuned.move, tuned.normal, normality, tuned.draws, table, passes, bent, kept, bounds
     )
 
 
@@ -131,10 +142,18 @@ class ProxyPlan:
     #: What to do where it is required and cannot be built, a sentence.
     otherwise: str = ""
     by_statistics: bool = False  # whether the model has sufficient statistics, so that the proxy leaves no remainder
+    choose_order: ChooseOrder | None = (
+        None  # which is chosen once the centre is known; None where it is that of `proxy`
+    )
 
     def without(self) -> ProxyPlan:
         """Return the plan that builds none."""
         return replace(self, proxy=None, floor=None, required=False)
+
+    def of_order(self, order: int) -> ProxyPlan:
+        """Return the plan with the order that was chosen."""
+        assert self.proxy is not None
+        return replace(self, proxy=replace(self.proxy, order=order), choose_order=None)
 
     def with_bound(self, bound: Bound) -> ProxyPlan:
         """Return the plan for a step with a bound: without a proxy where the bound is none on what a proxy leaves."""
@@ -173,7 +192,7 @@ class ProxyPlan:
         if self.proxy.order == 3 and not self.by_statistics:
             check_triples(given.likelihood)
         try:
-            prepared = prepare(given, self.proxy, self.floor)
+            prepared = prepare(given, self.proxy, self.floor, None if self.by_statistics else self.choose_order)
         except NoProxyError as error:
             if given.kept is not None:  # which the caller can learn without
                 raise

@@ -129,12 +129,15 @@ def _rate_of_leaving(decider: Decider) -> float:
     times = n_rows / float(decider.parts.temperature.final) * (1.0 if counts is None else counts[numbers])
     draws = prepared.draws[:: -(-len(prepared.draws) // _COMPARED)]
     mean = prepared.draws.mean(axis=0)
-    noise = []
+    away = mean + (1 + _FURTHER / np.sqrt(mean.size)) * (draws - mean)
+    noise: list[float] = []
 
-    def log_densities(theta: np.ndarray) -> tuple[float, float]:
+    def rows_at(new: np.ndarray, old: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return uninterrupted(decider.density.both_sides, new, old, others, *decider.row_inputs, *rows)
+
+    def log_densities(theta: np.ndarray, rows_there: np.ndarray) -> tuple[float, float]:
         """Return the log density of the posterior, up to a constant, and that of the surrogate."""
-        new, old = uninterrupted(decider.density.both_sides, theta, mean, others, *decider.row_inputs, *rows)
-        left = times * (new - old)
+        left = times * (rows_there - at_mean)
         noise.append(left.std() * np.sqrt(1 / numbers.size - 1 / n_rows))
         _, offset = uninterrupted(decider.offset_of, theta, mean, 0.0, around)
         linearisation = prepared.move.linearisation
@@ -142,9 +145,11 @@ def _rate_of_leaving(decider: Decider) -> float:
         return offset + left.mean(), surrogate
 
     with np.errstate(all="ignore"):
-        here = np.array([log_densities(theta) for theta in draws])
-        away = mean + (1 + _FURTHER / np.sqrt(mean.size)) * (draws - mean)
-        there = np.array([log_densities(theta) for theta in away])
+        at_mean = rows_at(mean, mean)[0]
+        found = []
+        for near, far in zip(draws, away):
+            found.append([log_densities(*at) for at in zip((near, far), rows_at(near, far))])
+        here, there = np.array(found).swapaxes(0, 1)
         if not np.median(noise) < _NOISE:
             return 1.0
         weight = np.nan_to_num(np.exp(np.minimum(there[:, 0] - here[:, 1] - (there[:, 0] - here[:, 1]).max(), 0.0)))

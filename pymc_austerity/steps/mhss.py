@@ -4,29 +4,37 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from typing import Any, Unpack
 
 import numpy as np
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import Exact, ScalableSubsampling
-from pymc_austerity.bounds import Bound, Unbounded, UnknownBoundError, WhitenedBound, find_remainder_bound
+from pymc_austerity.bounds import (
+    Bound,
+    Region,
+    Unbounded,
+    UnknownBoundError,
+    WhitenedBound,
+    find_remainder_bound,
+    rows_of_moves,
+)
 from pymc_austerity.groups.group_decider import predicted_rows
-from pymc_austerity.interrupts import uninterrupted
 from pymc_austerity.kernel import Decider, Parts
 from pymc_austerity.likelihood import Density, ModelData
 from pymc_austerity.likelihood.jumps import require_seen_jumps
 from pymc_austerity.progress import Phases
-from pymc_austerity.proxy import Taylor
+from pymc_austerity.proxy import LearntBounds, Taylor
 from pymc_austerity.proxy.third_derivatives import check_triples
 from pymc_austerity.rows import Rows
 from pymc_austerity.steps.groups_of_step import GroupPlan
 from pymc_austerity.steps.options import StepOptions, shows_options
 from pymc_austerity.steps.row_step import RowStep
 from pymc_austerity.steps.step_building import OneDecision
+from pymc_austerity.tried_setup import shared_setup
 from pymc_austerity.unsupported_model import UnsupportedModelError
 
 #: Rows that cost about as much time as a third-order sum of E entries at both ends of a move: E³ over this.  Measured
@@ -162,9 +170,7 @@ class MHSS(RowStep):
 
         Of all moves of a draw, where groups move by themselves.
         """
-        if self.moves_groups:
-            return float(predicted_rows(self.decider))
-        return _predict(self.decider, self.decider.bound_constants)
+        return float(predicted_rows(self.decider)) if self.moves_groups else _predicted(self.decider)
 
     @property
     def rows_always_read(self) -> int:
@@ -193,27 +199,24 @@ class _ByBounds(OneDecision):
 
     def assemble(self, parts: Parts, check: Callable[[Density], None], phases: Phases) -> Decider:
         """Compile the decision by bounds, or on all rows where bounds are not known or ask for more time."""
-        try:
-            if self.unknown is not None:
-                raise self.unknown
-            found = self._by_bounds(parts, check, phases)
-        except UnsupportedModelError as error:
-            selects = parts.proposal is not None and parts.proposal.selects_coefficients
-            if selects or not (self.may_choose and isinstance(parts.rows, Rows)):
-                raise
-            at = parts.theta0, parts.others0
-            require_seen_jumps(parts.likelihood, parts.rows, parts.fixed, *at, None, parts.made_by)
-            because = error.reason if isinstance(error, UnknownBoundError) else str(error).partition(". ")[0]
+        selects = parts.proposal is not None and parts.proposal.selects_coefficients
+        may_choose = self.may_choose and not selects and isinstance(parts.rows, Rows)
+        choose = partial(_choose_order, parts) if may_choose else None
+        with shared_setup():
             try:
-                return self._on_all_rows(parts, check, phases, because)
-            except UnsupportedModelError:
-                raise error from None
-        read = _predict(found, found.bound_constants) if self.may_choose and _draws_from_all(found) else 0.0
-        share = found.bound.share_of_all if isinstance(found.bound, WhitenedBound) else 1.0
-        if found.n_rows < _FEW_ROWS or read <= share * found.n_rows:
-            return found
-        because = f"the bounds on its rows ask for {read:,.0f} a draw, and to read all of them in order takes less time"
-        return self._on_all_rows(parts, lambda density: None, phases, because)
+                if self.unknown is not None:
+                    raise self.unknown
+                return super().assemble(replace(parts, plan=replace(parts.plan, choose_order=choose)), check, phases)
+            except UnsupportedModelError as error:
+                if not may_choose:
+                    raise
+                at = parts.theta0, parts.others0
+                require_seen_jumps(parts.likelihood, parts.rows, parts.fixed, *at, None, parts.made_by)
+                because = error.reason if isinstance(error, UnknownBoundError) else str(error).partition(". ")[0]
+                try:
+                    return self._on_all_rows(parts, check, phases, because)
+                except UnsupportedModelError:
+                    raise error from None
 
     def _on_all_rows(self, parts: Parts, check: Callable[[Density], None], phases: Phases, because: str) -> Decider:
         """Compile the decision on all rows, as of `ExactMH`, and say why."""
@@ -226,61 +229,46 @@ class _ByBounds(OneDecision):
         )
         return found
 
-    def _by_bounds(self, parts: Parts, check: Callable[[Density], None], phases: Phases) -> Decider:
-        """Compile the decision with a proxy of second order, and of third where that leaves few rows to be read."""
-        second = super().assemble(parts, check, phases)
-        plan = second.parts.plan
-        if not (self.may_choose and _draws_from_all(second) and second.bound.numbers_read <= _MOST_NUMBERS):
-            return second
-        with phases("Choosing the order"):
-            n_second = _predict(second, second.bound_constants)
-            least = _LEAST_SAVED if second.bound.numbers_read == 1 else _LEAST_OF_SEVERAL
-            n_third = _predict_third_order(second) if n_second > least else n_second
-        if n_second - n_third < max(least, second.expansion.coordinates.size**3 / _TRIPLES_A_ROW):
-            return second
-        _log.info(f"Third order: it leaves {n_third:.3g} rows a draw to be read, second order {n_second:.3g}.")
-        assert plan.proxy is not None
-        assert second.parts.prepared is not None
-        of_third = replace(parts, plan=replace(plan, proxy=replace(plan.proxy, order=3)))
-        third = super().assemble(of_third, lambda density: None, phases)  # which was checked before
-        assert third.parts.prepared is not None
-        passes = second.parts.prepared.passes + third.parts.prepared.passes
-        return replace(third, parts=replace(third.parts, prepared=third.parts.prepared._replace(passes=passes)))
-
     def expected_rows(self, decider: Decider, tried: float | None) -> tuple[float, bool]:
         """Return the rows that are predicted, which is no bound."""
         if decider.parts.plan.by_statistics:
             _log.info("MHSS will read no row: sums over the data determine this likelihood, and they are known.")
-            return 0.0, False
-        return _predict(decider, decider.bound_constants), False
+        return _predicted(decider), False
 
 
-def _draws_from_all(decider: Decider) -> bool:
-    """Whether rows of the model as it is are drawn, among all that are in memory."""
-    by_sums = decider.parts.plan.by_statistics
-    return decider.compiled.selected is None and not by_sums and decider.row_source.complete
-
-
-def _predict(decider: Decider, constants: tuple[Any, ...]) -> float:
-    """Return the mean number of rows that a draw reads with these constants of the bound."""
+def _predicted(decider: Decider) -> float:
+    """Return the mean number of rows that a draw of a decision by bounds reads, or N where it reads all."""
     if not decider.test.reads.a_part:
         return float(decider.n_rows)
-    evaluate = decider.evaluate_bound if constants is decider.bound_constants else decider.bound.build(constants)
-    span, rate = partial(uninterrupted, evaluate, constants), constants[1].source().rate
-    spans = (span(decider.place(*pair, decider.parts.others0))[0] for pair in pairwise(decider.draws_of_surrogate()))
-    # Of no rows that are drawn the rate is not a number outside the radius.
-    drawn = np.nan_to_num([rate(constants[1], s) for s in spans], nan=0.0, posinf=np.inf)
+    if decider.parts.plan.by_statistics:
+        return 0.0
+    draws, selected = decider.draws_of_surrogate(), decider.compiled.selected
+    if selected is not None:
+        draws = np.array([selected.of(theta) for theta in draws])
     temperature = float(decider.parts.temperature.final)
-    return float(np.minimum(decider.n_rows, constants[1].always.size + drawn / temperature).mean())
+    return rows_of_moves(decider.bound_constants, draws, decider.expansion.centre, temperature, decider.n_rows)
 
 
-def _predict_third_order(decider: Decider) -> float:
-    """Return the same for third order, of which the bounds alone are found; infinite where there are none."""
-    prepared = decider.parts.prepared
-    assert prepared is not None
-    try:
-        check_triples(decider.parts.likelihood)
-        region = prepared.region(decider.parts.fixed, decider.parts.stored)._replace(order=3)
-        return _predict(decider, decider.bound.learn(region, region.rows)[0])
-    except UnsupportedModelError:
-        return np.inf
+def _choose_order(parts: Parts, region: Region, draws: np.ndarray) -> tuple[int, LearntBounds]:
+    """Return the order of expansion that saves time, and its bounds; refuse where all rows take less time."""
+    bound, n_rows = parts.bound, len(parts.rows)
+    assert isinstance(bound, WhitenedBound)
+
+    def of_order(order: int) -> tuple[float, LearntBounds]:
+        found = bound.learn(region._replace(order=order), parts.rows)
+        return rows_of_moves(found[0], draws, region.centre, float(parts.temperature.final), n_rows), found
+
+    order, (read, bounds) = 2, of_order(2)
+    least = _LEAST_SAVED if bound.numbers_read == 1 else _LEAST_OF_SEVERAL
+    if read > least and bound.numbers_read <= _MOST_NUMBERS:
+        with suppress(UnsupportedModelError):  # of no third derivatives, or no bound on what they leave
+            check_triples(parts.likelihood)
+            read_third, bounds_third = of_order(3)
+            if read - read_third >= max(least, region.coordinates.size**3 / _TRIPLES_A_ROW):
+                _log.info(f"Third order: it leaves {read_third:.3g} rows a draw to be read, second order {read:.3g}.")
+                order, read, bounds = 3, read_third, bounds_third
+    if n_rows >= _FEW_ROWS and read > bound.share_of_all * n_rows:
+        raise UnknownBoundError(
+            f"the bounds on its rows ask for {read:,.0f} a draw, and to read all of them in order takes less time."
+        )
+    return order, bounds

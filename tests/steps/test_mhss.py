@@ -89,8 +89,8 @@ def test_third_order_and_bounds_of_rows_that_read_many_numbers(monkeypatch, capl
     with pm.Model() as model:
         mu, sd = pm.Normal("mu"), pm.HalfNormal("sd")
         pm.StudentT("y", 4, mu=mu, sigma=sd, observed=np.random.default_rng(8).normal(size=2_000))
-    monkeypatch.setattr(mhss, "_predict_third_order", lambda decider: pytest.fail("tried"))
-    monkeypatch.setattr(mhss, "_LEAST_SAVED", -1)
+    monkeypatch.setattr(mhss, "check_triples", lambda likelihood: pytest.fail("tried"))
+    monkeypatch.setattr(mhss, "_LEAST_OF_SEVERAL", -1)
     monkeypatch.setattr(mhss, "_MOST_NUMBERS", 1)
     monkeypatch.setattr(chosen_bound, "_LONG", 0.0)
     step = pma.MHSS(model=model, rng=1, progressbar=False)
@@ -170,8 +170,11 @@ def with_wide_bounds(n=2_500):
         (with_wide_bounds, "WARNING", "ask for [0-9,]+ a draw"),
     ],
 )
-def test_without_narrow_bounds_all_rows_decide(make, level, because, caplog):
+def test_without_narrow_bounds_all_rows_decide(make, level, because, caplog, monkeypatch):
+    """Nothing is compiled for rows that are drawn."""
     model = make()
+    in_vain = "pymc_austerity.kernel.parts.compile_resolved_density"
+    monkeypatch.setattr(in_vain, lambda *given, **options: pytest.fail("compiled in vain"))
     caplog.set_level("INFO", logger="pymc_austerity")
     ours, exact = (kind(model=model, progressbar=False, rng=1) for kind in (pma.MHSS, pma.ExactMH))
     said = [r for r in caplog.records if "at every draw, to be exact" in r.message]
