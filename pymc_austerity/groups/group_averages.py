@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from pymc_austerity.cholesky import NoFactorError
 from pymc_austerity.compile.by_reference import by_reference
 from pymc_austerity.groups.group_expansion import GroupExpansion, grouped_sum
 from pymc_austerity.groups.group_mode import (
@@ -65,7 +66,10 @@ def steer_groups(search: GroupSearch, centre: GroupCentre) -> tuple[GroupCentre,
         passes += len(thetas)
         if not np.isfinite(averaged.hessian).all():
             break
-        found = GroupCentre(averaged, *normal_law(search, averaged), 0)
+        try:
+            found = GroupCentre(averaged, *normal_law(search, averaged), 0)
+        except NoFactorError:  # the average has no maximum within reach
+            break
         far = np.abs(np.linalg.solve(found.factor, found.mean - best.mean)).max(initial=0.0)
         around, less = _cloud(search, found, rng)
         if not less < left:

@@ -11,6 +11,7 @@ from scipy import stats
 from toy import sampled
 
 import pymc_austerity as pma
+from pymc_austerity.cholesky import NoFactorError
 from pymc_austerity.groups import group_averages, group_mode
 from pymc_austerity.groups.group_averages import find_means, is_curved
 
@@ -72,6 +73,23 @@ def test_the_law_that_is_averaged_over_settles(monkeypatch, rounds):
     again = group_averages.average([search.expand(theta) for theta in group_averages._cloud(search, first, rng)[0]])
     moved = np.linalg.solve(first.factor, group_mode.normal_law(search, again)[0] - first.mean)
     assert (np.abs(moved).max() < 0.3) == (rounds > 1)
+
+
+def test_an_average_without_a_law_does_not_steer(monkeypatch):
+    """The expansion at the centre does; models were refused, as ordered results by steps of an ordered covariate."""
+    with pm.Model() as model:
+        effect = pm.Normal("effect", 0, pm.HalfNormal("scale", 1), shape=GROUPS)
+        pm.Bernoulli("y", logit_p=effect[INDEX], observed=Y)
+    search = search_of(model)
+    centre = group_mode.find_group_centre(search)
+    monkeypatch.setattr(group_averages, "_SMALL", 0.0)
+    assert group_averages.steer_groups(search, centre)[0].expansion is not centre.expansion
+
+    def without_factor(*given):
+        raise NoFactorError("not positive definite")
+
+    monkeypatch.setattr(group_averages, "normal_law", without_factor)
+    assert group_averages.steer_groups(search, centre)[0].expansion is centre.expansion
 
 
 @pytest.mark.slow

@@ -1,5 +1,8 @@
 """An effect with an entry for each row is a group of one row, however the model writes it; so is one of a table."""
 
+from functools import cache
+from itertools import pairwise
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -87,6 +90,38 @@ def test_units_of_a_table_are_groups(written):
     found, expected = expansion_of_table(written), expansion_of_table("long")
     np.testing.assert_allclose(found.gradient, expected.gradient)
     np.testing.assert_allclose(found.hessian, expected.hessian)
+
+
+UNITS, AT = np.indices((60, 5)).reshape(2, -1)
+#: Ways to write counts of 60 units at 5 times with an effect of each cell beside those of units.
+CELLS = {
+    "scaled, by indices": lambda unit, sd, z: unit[UNITS] + (sd * z)[UNITS, AT],
+    "by indices, scaled": lambda unit, sd, z: unit[UNITS] + sd * z[UNITS, AT],
+    "flattened": lambda unit, sd, z: unit[UNITS] + sd * z.ravel(),
+    "numbers": lambda unit, sd, z: unit[UNITS] + (sd * z.ravel())[pm.Data("cell", 5 * UNITS + AT)],
+    "another order": lambda unit, sd, z: unit[UNITS] + sd * z.T.ravel(),
+}
+
+
+@cache
+def expansion_of_cells(written):
+    with pm.Model() as model:
+        unit = pm.Normal("unit", 0, pm.HalfNormal("of_units", 1), shape=60)
+        eta = CELLS[written](unit, pm.HalfNormal("of_cells", 1), pm.Normal("z", 0, 1, shape=(60, 5)))
+        pm.Poisson("y", pm.math.exp(eta), observed=COUNTS.ravel())
+    search = search_of(model, expands=True)
+    found, of_each = search.expand(search.data.theta0), {}
+    for name, (first, end) in zip(search.model.groups.names, pairwise(found.first), strict=True):
+        of_each[name] = np.stack([found.gradient[first:end, 0], found.hessian[first:end, 0, 0]])
+    return of_each
+
+
+@pytest.mark.parametrize("written", cases(list(CELLS)[:3], ["scaled, by indices", "flattened"]))
+def test_cells_of_a_table_with_one_row_each_are_groups(written):
+    found, expected = expansion_of_cells(written), expansion_of_cells("numbers")
+    for name in ("unit", "z"):
+        np.testing.assert_allclose(found[name], expected[name])
+    assert not np.allclose(found["z"], expansion_of_cells("another order")["z"])
 
 
 @pytest.mark.slow
