@@ -175,7 +175,7 @@ def _of_source(
     is_computed = source.owner is not None and isinstance(source.owner.op, Elemwise)
     of_parts = is_computed and (is_beside_others(source) or (not as_a_whole and len(shape) > 1))
     n_read = place.size if as_a_whole else len(place)
-    is_flattened = len(shape) > 1 and place.ndim == 1  # a table as rows read it, one entry each
+    is_flattened = source in free and len(shape) > 1 and place.ndim == 1  # a table that rows read, one entry each
     if not of_parts and (not only_repeated or is_flattened or n_read >= 2 * size or _is_walk(source, free)):
         return _indexed(source, place, places, put)
     if source.owner is None or not is_computed:
