@@ -169,7 +169,8 @@ def hmcecs(choice: Choice, arrays: Arrays) -> Answer:
     mcmc = MCMC(kernel, num_warmup=500, num_samples=1_500, num_chains=4, chain_method="sequential", progress_bar=False)
     mcmc.run(jax.random.PRNGKey(SEED), X, y)
     beta = np.asarray(mcmc.get_samples(group_by_chain=True)["beta"])
-    return Answer({"beta": beta.reshape(-1, beta.shape[-1])}, convergence(az.from_dict({"posterior": {"beta": beta}})["posterior"]))
+    posterior = az.from_dict({"posterior": {"beta": beta}})["posterior"]
+    return Answer({"beta": beta.reshape(-1, beta.shape[-1])}, convergence(posterior))
 
 
 #: What is run, and the library that it needs.
