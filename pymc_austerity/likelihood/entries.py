@@ -139,6 +139,29 @@ def is_product_with_constant(table: Variable) -> bool:
     return any(value_of_constants(factor) is not None for factor in table.owner.inputs)
 
 
+def reads_scaled_columns(vector: Variable) -> bool:
+    """Whether a vector is computed entry by entry from a constant matrix times coefficients with a scale."""
+    (source,) = sources if len(sources := _sources(vector)) == 1 else (None,)
+    node = None if source is None else source.owner
+    if node is None or isinstance(node.op, Elemwise):
+        return node is not None and any(map(reads_scaled_columns, node.inputs))
+    return _scaled_columns(source) is not None
+
+
+def _scaled_columns(product: Variable) -> tuple[Variable, Variable] | None:
+    """Return a constant matrix, and coefficients that are computed, as those of a Gaussian process, of their product.
+
+    ``X @ b`` is a matrix of one column.
+    """
+    if not is_product(product.owner) or not all(product.type.broadcastable[1:]):
+        return None
+    columns, coefficients = product.owner.inputs
+    (of,) = sources if len(sources := _sources(coefficients)) == 1 else (None,)
+    if of is None or of.owner is None or not isinstance(of.owner.op, Elemwise) or of.type.ndim != 1:
+        return None
+    return (columns, of) if columns.type.ndim == 2 and value_of_constants(columns) is not None else None
+
+
 def _places(var: Variable, sources: Sequence[Variable], free: Shapes) -> tuple[np.ndarray, list[np.ndarray]] | None:
     """Return the constants in a variable, 0 elsewhere, and the places of the entries of each source, -1 elsewhere."""
     zeros, marks = dict[Variable, Variable](), dict[Variable, Variable]()
@@ -170,10 +193,14 @@ def _of_source(
         return source.squeeze()
     places = np.arange(size).reshape(shape)
     place = np.where(place < 0, places[0] if place.shape[1:] == shape[1:] else 0, place)
+    if not as_a_whole and (scaled := _scaled_columns(source)) is not None and place.ndim == 1:
+        return pt.dot(put(value_of_constants(scaled[0])[place]), scaled[1])
     if not as_a_whole and is_product_with_constant(source):
         return _of_product(source, place // shape[1], place % shape[1], put)
     is_computed = source.owner is not None and isinstance(source.owner.op, Elemwise)
-    of_parts = is_computed and (is_beside_others(source) or (not as_a_whole and len(shape) > 1))
+    of_parts = is_computed and (
+        is_beside_others(source) or (not as_a_whole and (len(shape) > 1 or reads_scaled_columns(source)))
+    )
     n_read = place.size if as_a_whole else len(place)
     is_flattened = source in free and len(shape) > 1 and place.ndim == 1  # a table that rows read, one entry each
     if not of_parts and (not only_repeated or is_flattened or n_read >= 2 * size or _is_walk(source, free)):

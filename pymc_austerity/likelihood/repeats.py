@@ -22,6 +22,7 @@ from pymc_austerity.likelihood.entries import (
     entries_taken,
     is_beside_others,
     is_product_with_constant,
+    reads_scaled_columns,
 )
 from pymc_austerity.likelihood.model_graph import value_of_constants
 
@@ -44,6 +45,8 @@ def _takes_entries(node: Apply) -> bool:
     if not isinstance(node.op, AdvancedSubtensor):
         return False
     whole, taken = node.inputs[0], node.outputs[0]
+    if whole.type.ndim == taken.type.ndim == 1 and reads_scaled_columns(whole):
+        return bool(whole.type.shape[0])
     return is_beside_others(whole) or (whole.type.ndim > 1 == taken.type.ndim and _spread(whole))
 
 

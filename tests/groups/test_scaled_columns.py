@@ -6,6 +6,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from cases import cases
 from evidence import MAX_Z
 from grouped import largest_z, law_of_normal_rows, mean_and_sd, search_of
 from scipy import stats
@@ -75,6 +76,39 @@ def test_coefficients_are_one_group(write, beside):
     assert np.diff(groups.first).tolist() == [GROUPS, 1][not beside :]
     assert groups.size[-1] == K
     assert groups.moves_together.tolist() == ([False, True] if beside else [False])
+
+
+PLACES, MATRIX = np.linspace(-1, 1, GROUPS), RNG.normal(size=(GROUPS, K))
+#: A process over the places of groups that have effects of their own, and a table of these times coefficients.
+AT_GROUPS = {
+    "process, of rows": lambda u: process(PLACES[G], K) + u[G],
+    "process, added before": lambda u: (process(PLACES, K) + u)[G],
+    "process, added after": lambda u: process(PLACES, K)[G] + u[G],
+    "process, named": lambda u: pm.Deterministic("mean", process(PLACES, K) + u)[G],
+    "columns, of rows": lambda u: not_centred(lambda b: MATRIX[G] @ b) + u[G],
+    "columns, added before": lambda u: (not_centred(lambda b: pt.dot(MATRIX, b)) + u)[G],
+    "columns, in data": lambda u: (not_centred(lambda b: MATRIX @ b) + u)[pm.Data("g", G)],
+}
+
+
+@pytest.mark.parametrize(
+    "written",
+    cases([n for n in AT_GROUPS if "of rows" not in n], ["process, added after", "columns, added before"]),
+)
+def test_coefficients_of_groups_are_those_of_their_rows(written):
+    """They were shared parameters beside the scale of their own, few of whose draws were effective."""
+    found, expected = (expansion_at_groups(name) for name in (written, written.partition(",")[0] + ", of rows"))
+    np.testing.assert_allclose(found.hessian, expected.hessian)
+    np.testing.assert_allclose(found.cell_hessian, expected.cell_hessian)
+
+
+def expansion_at_groups(written):
+    with pm.Model() as model:
+        u = pm.Normal("u", 0, pm.HalfNormal("s", 1), shape=GROUPS)
+        pm.Poisson("y", pm.math.exp(AT_GROUPS[written](u)), observed=COUNTS)
+    search = search_of(model)
+    assert search.model.groups.size.tolist() == [1] * GROUPS + [K]
+    return search.expand(search.data.theta0)
 
 
 SPELLINGS = {
