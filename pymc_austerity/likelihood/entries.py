@@ -24,6 +24,9 @@ from pymc_austerity.likelihood.model_graph import is_product, plain_indices, val
 
 #: So many arrays behind one another are read; each row computes a term of each.
 _MOST_JOINED = 8
+#: Numbers in the columns of all rows, up to which rows read coefficients of groups by columns of their own: with more
+#: a draw takes longer than its moves of the coefficients are worth (50,000 rows of 30 columns: 60 ms).
+_MOST_NUMBERS = 2_000_000
 
 Shapes = Mapping[Variable, tuple[int, ...]]
 #: How an array of known values is written into a graph.
@@ -194,7 +197,8 @@ def _of_source(
     places = np.arange(size).reshape(shape)
     place = np.where(place < 0, places[0] if place.shape[1:] == shape[1:] else 0, place)
     if not as_a_whole and (scaled := _scaled_columns(source)) is not None and place.ndim == 1:
-        return pt.dot(put(value_of_constants(scaled[0])[place]), scaled[1])
+        columns, coefficients = value_of_constants(scaled[0]), scaled[1]
+        return pt.dot(put(columns[place]), coefficients) if place.size * columns.shape[1] <= _MOST_NUMBERS else None
     if not as_a_whole and is_product_with_constant(source):
         return _of_product(source, place // shape[1], place % shape[1], put)
     is_computed = source.owner is not None and isinstance(source.owner.op, Elemwise)

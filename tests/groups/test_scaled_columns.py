@@ -23,6 +23,7 @@ from pymc_austerity.groups import (
     read_groups,
     scaled_columns,
 )
+from pymc_austerity.likelihood import entries
 
 RNG = np.random.default_rng(29)
 N, K, GROUPS = 240, 6, 12
@@ -98,16 +99,27 @@ AT_GROUPS = {
 def test_coefficients_of_groups_are_those_of_their_rows(written):
     """They were shared parameters beside the scale of their own, few of whose draws were effective."""
     found, expected = (expansion_at_groups(name) for name in (written, written.partition(",")[0] + ", of rows"))
+    assert found.size.tolist() == [1] * GROUPS + [K]
     np.testing.assert_allclose(found.hessian, expected.hessian)
     np.testing.assert_allclose(found.cell_hessian, expected.cell_hessian)
 
 
-def expansion_at_groups(written):
+def test_coefficients_of_groups_with_very_many_rows_stay_shared(monkeypatch):
+    written = "columns, added before"
+    assert read_groups(model_at_groups(written)).groups.size.tolist() == [1] * GROUPS + [K]
+    monkeypatch.setattr(entries, "_MOST_NUMBERS", N * K - 1)
+    assert read_groups(model_at_groups(written)).groups.size.tolist() == [1] * GROUPS
+
+
+def model_at_groups(written):
     with pm.Model() as model:
         u = pm.Normal("u", 0, pm.HalfNormal("s", 1), shape=GROUPS)
         pm.Poisson("y", pm.math.exp(AT_GROUPS[written](u)), observed=COUNTS)
-    search = search_of(model)
-    assert search.model.groups.size.tolist() == [1] * GROUPS + [K]
+    return model
+
+
+def expansion_at_groups(written):
+    search = search_of(model_at_groups(written))
     return search.expand(search.data.theta0)
 
 
