@@ -13,7 +13,8 @@ Errors are against a long run of NUTS, or of `MHSS` or group moves that decide o
 it: root mean square and largest shift of means, standard deviations as ratios, the largest shift of a 5 or 95 %
 quantile, all in posterior standard deviations.  `says` is what the method itself tells of its error: R-hat, effective
 draws and divergences, the verdict of `reliability`, a Pareto k, good below .7; nothing for the others.  Results are
-kept in ``benchmarks/output/choices`` and not made again.
+kept in ``benchmarks/output/choices`` and not made again.  ``--overview`` prints what is kept in short: seconds to the
+draws, in brackets those with the verdict, and the largest error of a mean or a 5 or 95 % quantile.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import importlib.util
 import json
 import logging
 import os
+import re
 import resource
 import shutil
 import signal
@@ -37,10 +39,10 @@ from typing import Any
 
 import group_models as models
 import numpy as np
-import pandas as pd
 import problems
 from choices_methods import METHODS, Answer, Choice, mirrored, nuts, ours
 from problems import Problem
+from timing import show
 
 OUTPUT = Path(__file__).parent / "output" / "choices"
 MADE_BEFORE = OUTPUT / "compiled"
@@ -89,6 +91,11 @@ CHOICES: dict[str, Choice] = {
         10_000_000, 10, _exact, (*_ONE_NUTS, "nutpie", "NumPyro HMCECS", "Pathfinder", "importance sampling")
     ),
 }
+#: What methods are called in tables.
+SHOWN = {
+    "ours": "{ours}", "PenaltyMH": "`PenaltyMH`", "NumPyro HMCECS": "HMCECS",
+    "importance sampling": "Importance sampling", "minibatch ADVI": "ADVI, minibatches", "SGLD": "`SGLD`",
+}  # fmt: skip
 #: Models that every method runs first, so that what is not of the model alone has been compiled.
 FIRST: dict[str, Choice] = {
     "first run, Poisson 500 x 3": Choice(
@@ -171,40 +178,66 @@ def run_all(problem: str, chosen: Choice, methods: list[str], seconds: float) ->
 
 def compared(found: dict[str, Any], reference: dict[str, Any]) -> dict[str, Any]:
     """Return a line of the table."""
+    columns = ("seconds", "to draws", "CPU", "means, rms", "largest", "sd, least", "most", "tails")
     if "failed" in found:
-        return {"says": found["failed"]}
-    spent = {"seconds": found["seconds"], "to draws": found.get("draws"), "CPU": found["CPU"]}
+        return dict.fromkeys(columns, "") | {"says": re.sub(r"^(\w+\.)+", "", found["failed"])}
+    drawn = found["draws"] if found["draws"] < found["seconds"] - 0.5 else np.nan
+    times = [found["seconds"], drawn, found["CPU"]]
+    errors = ["" if "failed" in reference or found is reference else decimals(e) for e in errors_of(found, reference)]
+    cells = [*("" if np.isnan(x) else f"{x:,.0f}" for x in times), *errors]
+    return dict(zip(columns, cells, strict=True)) | {"says": found["says"]}
+
+
+def errors_of(found: dict[str, Any], reference: dict[str, Any]) -> list[float]:
+    """Return the errors of means, standard deviations and tails, as the table has them."""
     if "failed" in reference:
-        return {**spent, "says": found["says"]}
+        return [np.nan] * 5
     own, exact = ({k: np.array(r[k]) for k in ("mean", "sd", "low", "high")} for r in (found, reference))
     shift, ratio = (own["mean"] - exact["mean"]) / exact["sd"], own["sd"] / exact["sd"]
     tails = np.concatenate([own["low"] - exact["low"], own["high"] - exact["high"]]) / np.tile(exact["sd"], 2)
-    return {
-        **spent,
-        "means, rms": np.sqrt((shift**2).mean()),
-        "largest": np.abs(shift).max(),
-        "sd, least": ratio.min(),
-        "most": ratio.max(),
-        "tails": np.abs(tails).max(),
-        "says": found["says"],
-    }
+    return [np.sqrt((shift**2).mean()), np.abs(shift).max(), ratio.min(), ratio.max(), np.abs(tails).max()]
 
 
-def table_of(problem: str, methods: list[str]) -> pd.DataFrame:
+def decimals(x: float) -> str:
+    """Write a number with two decimals, and no more digits than tell something."""
+    return f"{x:,.0f}" if abs(x) >= 1_000 else f"{x:.2f}".removeprefix("0")
+
+
+def results_of(problem: str) -> dict[str, dict[str, Any]]:
+    """Return the results that are kept, by method, those of the reference first."""
+    found = {method: kept(problem, method) for method in ("reference", *METHODS)}
+    return {method: json.loads(path.read_text()) for method, path in found.items() if path.exists()}
+
+
+def table_of(problem: str) -> list[dict[str, Any]]:
     """Return a line for every method that was run."""
-    results = {m: json.loads(kept(problem, m).read_text()) for m in methods if kept(problem, m).exists()}
+    results, step = results_of(problem), f"`{({**CHOICES, **FIRST})[problem].ours}`"
     reference = results.get("reference", {"failed": "not run"})
-    return pd.DataFrame({(problem, m): compared(found, reference) for m, found in results.items()}).T
+    return [{"": SHOWN.get(m, m).format(ours=step), **compared(of, reference)} for m, of in results.items()]
 
 
-def overview(tables: list[pd.DataFrame]) -> pd.DataFrame:
-    """Return seconds and the largest error of a mean or a tail quantile, a column for every problem."""
-    lines = pd.concat(tables)
-    ended = lines["seconds"].notna()
-    cells = lines["seconds"].map("{:,.0f} s".format) + lines[["largest", "tails"]].astype(float).max(axis=1).map(
-        "; {:.2f}".format
-    )
-    return cells.where(ended, lines["says"].str.partition(":")[0]).unstack(level=0, sort=False)
+def overview(problems: list[str]) -> list[dict[str, str]]:
+    """Return seconds to the draws, with those of a verdict, and the largest error of a mean or a tail quantile."""
+    lines = []
+    for method in METHODS:
+        line = {"": "**this package**" if method == "ours" else SHOWN.get(method, method)}
+        for problem in problems:
+            results = results_of(problem)
+            found, reference = results.get(method), results.get("reference", {"failed": "not run"})
+            line[problem] = "" if found is None else in_short(found, reference)
+        lines.append(line)
+    return lines
+
+
+def in_short(found: dict[str, Any], reference: dict[str, Any]) -> str:
+    """Return a cell of the overview."""
+    if said := found.get("failed"):
+        refused = "UnsupportedModel" in said or "OneEntry" in said
+        return "– (time)" if "not finished" in said else "– (refused)" if refused else "– (failed)"
+    _, mean, *_, tails = errors_of(found, reference)
+    judged = f" ({found['seconds']:,.0f})" if found["draws"] < found["seconds"] - 0.5 else ""
+    error = "" if np.isnan(mean) else f", {decimals(max(mean, tails))}"
+    return f"{found['draws']:,.0f} s{judged}{error}"
 
 
 def main() -> None:
@@ -216,7 +249,11 @@ def main() -> None:
     parser.add_argument(
         "--one", nargs=5, metavar=("PROBLEM", "METHOD", "DATA", "PATH", "BEGUN"), help=argparse.SUPPRESS
     )
+    parser.add_argument("--overview", action="store_true", help="print seconds and errors alone, of what is kept")
     options = parser.parse_args()
+    if options.overview:
+        show(overview(options.problems))
+        return
     if options.one:
         problem, method, data, path, begun = options.one
         run_one(problem, method, Path(data), Path(path), float(begun))
@@ -225,16 +262,11 @@ def main() -> None:
     installed = [m for m in options.methods if importlib.util.find_spec(METHODS[m][1]) is not None]
     for method in set(options.methods) - set(installed):
         print(f"{method} is left out: {METHODS[method][1]} is not installed.", flush=True)
-    tables = []
     for problem in (*FIRST, *options.problems):
         chosen = {**CHOICES, **FIRST}[problem]
         methods = [m for m in installed if m not in chosen.without]
-        methods = methods if problem in FIRST else ["reference", *methods]
-        run_all(problem, chosen, methods, options.seconds)
-        tables.append(table_of(problem, methods))
-        print(tables[-1].to_string(float_format="{:,.2f}".format, na_rep=""), flush=True)
-    pd.concat(tables).to_csv(OUTPUT / "choices.csv")
-    print(overview(tables[len(FIRST) :]).to_string(na_rep=""))
+        run_all(problem, chosen, methods if problem in FIRST else ["reference", *methods], options.seconds)
+        show(table_of(problem), sys.stderr if problem in FIRST else sys.stdout)
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def main() -> None:
     ax.plot([], [], ">", label="not finished", **hollow)
     ax.set_yticks(range(len(tables)), [name for name, _ in tables])
     ax.set_xscale("log")
-    ax.set_xticks([10, 20, 50, 100, 200, 500], ["10", "20", "50", "100", "200", "500"])
+    ax.set_xticks(ticks := [5, 10, 20, 50, 100, 200, 500], list(map(str, ticks)))
     ax.minorticks_off()
     ax.invert_yaxis()
     ax.grid(axis="x", lw=0.5)
