@@ -31,7 +31,7 @@ from pymc_austerity.rows import Rows
 _CHUNK, _TERMS = 16_384, 15 * 16_384
 #: Sizes of the nested boxes, as shares of ρ.
 _SHARES = (0.25, 0.5, 0.75, 1.0)
-#: The largest of them in which coefficients are cut, which takes half of its time: the last weighs a hundredth or two.
+#: The largest box in which coefficients are cut, which doubles its time: the last one weighs a hundredth or two.
 _CUT_UP_TO = 0.75
 #: Rounding of what PyTensor evaluates of the data, and of sums of a few terms that are not negative.
 _SLACK = 1 + 1e-11

@@ -144,10 +144,11 @@ def is_product_with_constant(table: Variable) -> bool:
 
 def reads_scaled_columns(vector: Variable) -> bool:
     """Whether a vector is computed entry by entry from a constant matrix times coefficients with a scale."""
-    (source,) = sources if len(sources := _sources(vector)) == 1 else (None,)
-    node = None if source is None else source.owner
-    if node is None or isinstance(node.op, Elemwise):
-        return node is not None and any(map(reads_scaled_columns, node.inputs))
+    source = _only_source(vector)
+    if source is None or source.owner is None:
+        return False
+    if isinstance(source.owner.op, Elemwise):
+        return any(map(reads_scaled_columns, source.owner.inputs))
     return _scaled_columns(source) is not None
 
 
@@ -159,10 +160,18 @@ def _scaled_columns(product: Variable) -> tuple[Variable, Variable] | None:
     if not is_product(product.owner) or not all(product.type.broadcastable[1:]):
         return None
     columns, coefficients = product.owner.inputs
-    (of,) = sources if len(sources := _sources(coefficients)) == 1 else (None,)
-    if of is None or of.owner is None or not isinstance(of.owner.op, Elemwise) or of.type.ndim != 1:
+    vector = _only_source(coefficients)
+    if vector is None or vector.owner is None or not isinstance(vector.owner.op, Elemwise):
         return None
-    return (columns, of) if columns.type.ndim == 2 and value_of_constants(columns) is not None else None
+    if vector.type.ndim != 1 or columns.type.ndim != 2:
+        return None
+    return None if value_of_constants(columns) is None else (columns, vector)
+
+
+def _only_source(var: Variable) -> Variable | None:
+    """Return the variable that has all entries of another which are not constant; None of several."""
+    sources = _sources(var)
+    return sources[0] if len(sources) == 1 else None
 
 
 def _places(var: Variable, sources: Sequence[Variable], free: Shapes) -> tuple[np.ndarray, list[np.ndarray]] | None:

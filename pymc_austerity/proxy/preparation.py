@@ -142,9 +142,8 @@ class ProxyPlan:
     #: What to do where it is required and cannot be built, a sentence.
     otherwise: str = ""
     by_statistics: bool = False  # whether the model has sufficient statistics, so that the proxy leaves no remainder
-    choose_order: ChooseOrder | None = (
-        None  # which is chosen once the centre is known; None where it is that of `proxy`
-    )
+    #: Chooses the order once the centre is known; None where it is that of `proxy`.
+    choose_order: ChooseOrder | None = None
 
     def without(self) -> ProxyPlan:
         """Return the plan that builds none."""
