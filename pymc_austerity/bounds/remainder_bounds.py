@@ -31,8 +31,6 @@ from pymc_austerity.rows import Rows
 _CHUNK, _TERMS = 16_384, 15 * 16_384
 #: Sizes of the nested boxes, as shares of ρ.
 _SHARES = (0.25, 0.5, 0.75, 1.0)
-#: The largest box in which coefficients are cut, which doubles its time: the last one weighs a hundredth or two.
-_CUT_UP_TO = 0.75
 #: Rounding of what PyTensor evaluates of the data, and of sums of a few terms that are not negative.
 _SLACK = 1 + 1e-11
 
@@ -115,7 +113,7 @@ class RemainderBounds:
             points = partial(self._points, read, share * radius)
             row = self._enclose(read, share * radius, at_points=cache(points))(self._graph.output)
             sizes = {powers: c.magnitude() for powers, c in row.terms(degree).items()}
-            if several and share <= _CUT_UP_TO:
+            if several:
                 sizes = _cut(
                     sizes, at_centre()(self._graph.output).terms(degree), row.terms(degree + 1), share * radius
                 )
