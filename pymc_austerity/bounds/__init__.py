@@ -6,4 +6,4 @@ from pymc_austerity.bounds.row_bound import Bound, EvaluateBound, Region, Unboun
 from pymc_austerity.bounds.row_graph import NoRemainderBoundError
 from pymc_austerity.bounds.row_scale import RowScale, find_row_scale
 from pymc_austerity.bounds.sums_of_squares import is_quadratic_in_data, moment_rows
-from pymc_austerity.bounds.whitened_bound import UnknownBoundError, WhitenedBound, rows_of_moves
+from pymc_austerity.bounds.whitened_bound import UnknownBoundError, WhitenedBound

@@ -85,18 +85,12 @@ def _add_distances(spans, cones, theta, centre):  # type: ignore[no-untyped-def]
 
 
 @njit
-def cone_distances(cones, theta_new, theta, centre):  # type: ignore[no-untyped-def]
-    """Return the M_g(θ, θ′)."""
-    spans = np.zeros(cones.off.size)
-    _add_distances(spans, cones, theta_new, centre)
-    _add_distances(spans, cones, theta, centre)
-    return spans
-
-
-@njit
 def distances_of_cones(constants, at):  # type: ignore[no-untyped-def]
     """Return the M_g(θ, θ′) and that no row was read for them."""
-    return cone_distances(constants[0], at.theta_new, at.theta, at.centre), 0
+    spans = np.zeros(constants[0].off.size)
+    _add_distances(spans, constants[0], at.theta_new, at.centre)
+    _add_distances(spans, constants[0], at.theta, at.centre)
+    return spans, 0
 
 
 def rows_in_cones(

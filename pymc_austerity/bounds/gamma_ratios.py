@@ -22,7 +22,8 @@ from pymc_austerity.bounds import elementary, slow_ratios
 from pymc_austerity.bounds import intervals as iv
 from pymc_austerity.bounds.interval_series import Series
 from pymc_austerity.bounds.intervals import Interval
-from pymc_austerity.bounds.log_forms import Enclosure, is_elementwise, known_multiple
+from pymc_austerity.bounds.log_forms import Enclosure, known_multiple
+from pymc_austerity.likelihood.model_graph import is_elementwise
 
 #: Terms of a sum over j at most.
 _MOST = 100

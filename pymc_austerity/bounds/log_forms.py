@@ -14,10 +14,10 @@ import numpy as np
 from pytensor import scalar
 from pytensor.graph.basic import Variable
 from pytensor.scalar import math as scalar_math
-from pytensor.tensor.elemwise import Elemwise
 
 from pymc_austerity.bounds import elementary
 from pymc_austerity.bounds.interval_series import Series
+from pymc_austerity.likelihood.model_graph import is_elementwise
 
 _R2 = np.sqrt(2)
 
@@ -51,11 +51,6 @@ class Enclosure(Protocol):
     def truth(self, var: Variable) -> tuple[np.ndarray, np.ndarray]:
         """Return where a condition may hold and where it may fail."""
         ...
-
-
-def is_elementwise(var: Variable, kind: type) -> bool:
-    """Return whether a variable is a scalar operation of that kind, entry by entry."""
-    return bool(var.owner and isinstance(var.owner.op, Elemwise) and isinstance(var.owner.op.scalar_op, kind))
 
 
 def logs_of(of: Enclosure, variables: Iterable[Variable]) -> list[Series] | None:

@@ -19,6 +19,7 @@ from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.type import discrete_dtypes
 
 from pymc_austerity.likelihood import RowLikelihood, keeps_affine
+from pymc_austerity.likelihood.model_graph import is_elementwise
 
 
 class NoRemainderBoundError(NotImplementedError):
@@ -114,9 +115,7 @@ def _is_sum_of(eta: Variable, moving: set[Variable], predictors: set[Variable]) 
     Derivatives by numbers that are read in other places too cancel there, as those of a negative binomial by its
     dispersion α do between log α − η and log α.
     """
-    if not (
-        eta.owner and isinstance(eta.owner.op, Elemwise) and isinstance(eta.owner.op.scalar_op, scalar.Add | scalar.Sub)
-    ):
+    if not is_elementwise(eta, scalar.Add, scalar.Sub):
         return False
     parts = [_core(v, moving) for v in eta.owner.inputs if v in moving]
     return sum(v not in predictors for v in parts) <= 1

@@ -26,9 +26,10 @@ from pytensor.tensor.type import discrete_dtypes
 from pymc_austerity.bounds import intervals as iv
 from pymc_austerity.bounds.elementary import HIGHEST, RULES, softplus
 from pymc_austerity.bounds.interval_series import NotSmooth, Series, choose, known_series, rearranged
-from pymc_austerity.bounds.log_forms import LOGARITHMS, is_elementwise
+from pymc_austerity.bounds.log_forms import LOGARITHMS
 from pymc_austerity.bounds.row_graph import NoRemainderBoundError
 from pymc_austerity.bounds.scalar_rules import ELEMENTWISE, words
+from pymc_austerity.likelihood.model_graph import is_elementwise
 
 _MOVES = (
     DimShuffle, Subtensor, AdvancedSubtensor, Reshape, SpecifyShape, Alloc, Join, MakeVector,

@@ -17,8 +17,9 @@ from pymc_austerity.bounds import intervals as iv
 from pymc_austerity.bounds.elementary import RULES, power
 from pymc_austerity.bounds.gamma_ratios import sum_of
 from pymc_austerity.bounds.interval_series import Series, choose, hull
-from pymc_austerity.bounds.log_forms import Enclosure, is_elementwise, log_complement, log_erfcx, logs_of
+from pymc_austerity.bounds.log_forms import Enclosure, log_complement, log_erfcx, logs_of
 from pymc_austerity.bounds.row_graph import NoRemainderBoundError
+from pymc_austerity.likelihood.model_graph import is_elementwise
 
 #: What an operation is called where it has no rule, and why.
 _WORDS: dict[type, str] = {

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import pairwise
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg, special
@@ -19,7 +19,6 @@ from scipy import linalg, special
 from pymc_austerity.bounds.bound_cones import (
     Whitened,
     WhitenedCones,
-    cone_distances,
     distances_of_cones,
     rows_in_cones,
     whitened_at,
@@ -66,38 +65,26 @@ class UnknownBoundError(UnsupportedModelError):
         return type(self), (self.reason,)
 
 
-@njit
-def _distance(whitened, theta_new, theta, centre):  # type: ignore[no-untyped-def]
-    new, old = whitened_at(whitened, theta_new, centre)[1], whitened_at(whitened, theta, centre)[1]
-    return new**whitened.power + old**whitened.power
+class _Move(NamedTuple):
+    """What a bound reads of a `Place`."""
+
+    theta_new: np.ndarray
+    theta: np.ndarray
+    centre: np.ndarray
 
 
 @njit
 def _whitened_distance(constants, at):  # type: ignore[no-untyped-def]
     """Return M(θ, θ′) and that no row was read for it."""
-    return _distance(constants[0], at.theta_new, at.theta, at.centre), 0
+    whitened = constants[0]
+    new, old = whitened_at(whitened, at.theta_new, at.centre)[1], whitened_at(whitened, at.theta, at.centre)[1]
+    return new**whitened.power + old**whitened.power, 0
 
 
 def typical_span(size: int, order: int) -> float:
     """Return E M = 2E‖z‖^(k+1) between two draws of a normal posterior of `size` parameters."""
     power = order + 1
     return float(2 ** (1 + power / 2) * np.exp(special.gammaln((size + power) / 2) - special.gammaln(size / 2)))
-
-
-def rows_of_moves(
-    constants: tuple[Any, ...], draws: np.ndarray, centre: np.ndarray, temperature: float, n_rows: int
-) -> float:
-    """Return the mean number of rows, of `n_rows`, that moves from a draw to the next read with these constants.
-
-    `draws` are of θ, shape (k, D), and `centre` is where the rows are expanded.
-    """
-    distances, table = constants
-    evaluate = cone_distances if isinstance(distances, WhitenedCones) else _distance
-    spans = (uninterrupted(evaluate, distances, new, old, centre) for old, new in pairwise(draws))
-    # Of no rows that are drawn the rate is not a number outside the radius.
-    rate = table.source().rate
-    drawn = np.nan_to_num([rate(table, span) for span in spans], nan=0.0, posinf=np.inf)
-    return float(np.minimum(n_rows, table.always.size + drawn / temperature).mean())
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +142,19 @@ class WhitenedBound(Bound):
     def build(self, constants: tuple[Any, ...]) -> EvaluateBound:
         """Return M, or those of all cones, compiled."""
         return distances_of_cones if isinstance(constants[0], WhitenedCones) else _whitened_distance
+
+    def rows_of_moves(
+        self, constants: tuple[Any, ...], draws: np.ndarray, centre: np.ndarray, temperature: float, n_rows: int
+    ) -> float:
+        """Return the mean number of rows, of `n_rows`, that moves from a draw to the next read with these constants.
+
+        `draws` are of θ, shape (k, D), and `centre` is where the rows are expanded.
+        """
+        table, span = constants[1], partial(uninterrupted, self.build(constants), constants)
+        rates = [table.source().rate(table, span(_Move(*pair, centre))[0]) for pair in pairwise(draws)]
+        # Of no rows that are drawn the rate is not a number outside the radius.
+        drawn = np.nan_to_num(rates, nan=0.0, posinf=np.inf)
+        return float(np.minimum(n_rows, table.always.size + drawn / temperature).mean())
 
     def of_selected(self, likelihood: RowLikelihood) -> Bound | None:
         """Return the bound on what an expansion of the full model leaves, which sub-models are points of."""

@@ -211,10 +211,8 @@ def number_of_cell(index: tuple[Variable, ...], shape: tuple[int, ...]) -> Varia
     """Return the numbers of cells in a table that is read along its last axis first."""
     strides = np.cumprod((1, *shape[:0:-1]))[::-1].tolist()
     if all(isinstance(i, Constant) for i in index):  # one array, of the data of the model
-        numbers = np.asarray(sum(t * i.data.astype(np.int64) for t, i in zip(strides, index, strict=True)))
-        if np.array_equal(numbers, np.arange(numbers.size)):  # a constant would be taken for the numbers of the rows
-            return pytensor.shared(numbers, shape=numbers.shape)
-        return pt.constant(numbers)
+        numbers = sum(t * i.data.astype(np.int64) for t, i in zip(strides, index, strict=True))
+        return pytensor.shared(numbers, shape=numbers.shape)  # a constant may be taken for the numbers of the rows
     # Numbers beyond the end, which `pm.set_data` may bring, are refused by `Groups.of_rows`.
     ends = [pt.minimum(pt.cast(i, "int64"), n - 1) for i, n in zip(index, shape, strict=True)]
     return sum(t * i for t, i in zip(strides, ends, strict=True))

@@ -29,7 +29,14 @@ from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_austerity.compat import replace_parts
 from pymc_austerity.likelihood.derived_model import derived_model, replacing
-from pymc_austerity.likelihood.model_graph import array_of, constant_of, index_inputs, is_array_leaf, plain_indices
+from pymc_austerity.likelihood.model_graph import (
+    array_of,
+    constant_of,
+    index_inputs,
+    is_array_leaf,
+    is_elementwise,
+    plain_indices,
+)
 
 #: Laws that a shift of their mean leaves as they are, and the place of the mean among their parameters.
 _PLACE_OF_MEAN = {pm.Normal: 0, pm.MvNormal: 0, pm.StudentT: 1, pm.Laplace: 0, pm.Cauchy: 0, pm.Logistic: 0}
@@ -116,11 +123,11 @@ def _taken_by_numbers(var: Variable) -> _Taken | None:
 
 def _parts_of(var: Variable) -> Iterator[Variable]:
     """Yield the terms of a sum, also of one that is multiplied by a scale."""
-    if _is_copy(var) or _is_elemwise(var, Add):
+    if _is_copy(var) or is_elementwise(var, Add):
         for part in var.owner.inputs:
             yield from _parts_of(part)
         return
-    sums = [of for of in var.owner.inputs if _is_elemwise(of, Add)] if _is_elemwise(var, Mul) else []
+    sums = [of for of in var.owner.inputs if is_elementwise(of, Add)] if is_elementwise(var, Mul) else []
     if len(sums) != 1:
         yield var
         return
@@ -129,11 +136,7 @@ def _parts_of(var: Variable) -> Iterator[Variable]:
 
 
 def _is_copy(var: Variable) -> bool:
-    return _is_elemwise(var, Identity) or (var.owner is not None and isinstance(var.owner.op, ViewOp))
-
-
-def _is_elemwise(var: Variable, op: type) -> bool:
-    return var.owner is not None and isinstance(var.owner.op, Elemwise) and isinstance(var.owner.op.scalar_op, op)
+    return is_elementwise(var, Identity) or (var.owner is not None and isinstance(var.owner.op, ViewOp))
 
 
 class Deviations(NamedTuple):

@@ -19,7 +19,6 @@ from pytensor.graph.basic import Variable, equal_computations
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.scalar import Add, Mul, Neg, Sub, TrueDiv
 from pytensor.tensor.basic import Join, MakeVector
-from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Sum
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.subtensor import AdvancedSubtensor
@@ -29,7 +28,7 @@ from pymc_austerity.compat import replace_parts
 from pymc_austerity.groups.effects_read import axis_entering, is_affine
 from pymc_austerity.groups.inverse_by_ops import by_invertible, nodes_between, takes_beside
 from pymc_austerity.likelihood.derived_model import derived_model, replacing
-from pymc_austerity.likelihood.model_graph import is_product
+from pymc_austerity.likelihood.model_graph import is_elementwise, is_product
 
 
 def with_scales_on_effects(model: Model, is_read: Callable[[Variable], bool]) -> Model:
@@ -56,10 +55,10 @@ class _Scaling:
 
     def moved(self, product: Variable) -> Variable | None:
         """Return a product with its scales on the effects; None where they are there, or it is no such product."""
-        if _is(product, TrueDiv):
+        if is_elementwise(product, TrueDiv):
             over, by = product.owner.inputs
             return self._on_mixed([over, 1 / by])
-        if not _is(product, Mul):
+        if not is_elementwise(product, Mul):
             return None
         scales, effects, others = self._parts(product)
         by_kind = [found for pair in permutations(effects) if (found := _by_kind(*pair)) is not None]
@@ -117,7 +116,7 @@ class _Scaling:
         effects: list[Variable] = []
         others: list[Variable] = []
         for var in product.owner.inputs:
-            if _is(var, Mul):
+            if is_elementwise(var, Mul):
                 for of, more in zip((scales, effects, others), self._parts(var), strict=True):
                     of += more
             elif self._reads(var):
@@ -138,13 +137,15 @@ class _Scaling:
         return self._linear[var]
 
     def _is_linear(self, var: Variable) -> bool:
-        if _is(var, Add, Sub, Neg):
+        if is_elementwise(var, Add, Sub, Neg):
             return any(map(self._reads, var.owner.inputs))
-        if _is(var, Mul):
+        if is_elementwise(var, Mul):
             return sum(map(self._reads, var.owner.inputs)) == 1
         if _is_sum_within_rows(var):
             return self._reads(var.owner.inputs[0])
-        return _is(var, TrueDiv) and self._reads(var.owner.inputs[0]) and not self._reads(var.owner.inputs[1])
+        return (
+            is_elementwise(var, TrueDiv) and self._reads(var.owner.inputs[0]) and not self._reads(var.owner.inputs[1])
+        )
 
     def _times(self, var: Variable, scale: Variable) -> Variable:
         """Return a graph times a scale, which stands beside the effects."""
@@ -155,7 +156,7 @@ class _Scaling:
             axes = iter(range(scale.type.ndim))
             within = scale.dimshuffle(*("x" if k in node.op.axis else next(axes) for k in range(node.inputs[0].ndim)))
             return node.op(self._times(node.inputs[0], within))
-        if _is(var, Add, Sub, Neg):
+        if is_elementwise(var, Add, Sub, Neg):
             return node.op(*[self._times(of, scale) for of in node.inputs])
         return node.op(*[self._times(of, scale) if self._reads(of) else of for of in node.inputs])
 
@@ -195,7 +196,3 @@ def _same_for_rows(var: Variable) -> bool:
 
 def _is_sum_within_rows(var: Variable) -> bool:
     return var.owner is not None and isinstance(var.owner.op, Sum) and 0 not in (var.owner.op.axis or (0,))
-
-
-def _is(var: Variable, *ops: type) -> bool:
-    return var.owner is not None and isinstance(var.owner.op, Elemwise) and isinstance(var.owner.op.scalar_op, ops)

@@ -152,7 +152,7 @@ def reads_scaled_columns(vector: Variable) -> bool:
     return _scaled_columns(source) is not None
 
 
-def _scaled_columns(product: Variable) -> tuple[Variable, Variable] | None:
+def _scaled_columns(product: Variable) -> tuple[np.ndarray, Variable] | None:
     """Return a constant matrix, and coefficients that are computed, as those of a Gaussian process, of their product.
 
     ``X @ b`` is a matrix of one column.
@@ -165,7 +165,7 @@ def _scaled_columns(product: Variable) -> tuple[Variable, Variable] | None:
         return None
     if vector.type.ndim != 1 or columns.type.ndim != 2:
         return None
-    return None if value_of_constants(columns) is None else (columns, vector)
+    return None if (known := value_of_constants(columns)) is None else (known, vector)
 
 
 def _only_source(var: Variable) -> Variable | None:
@@ -206,7 +206,7 @@ def _of_source(
     places = np.arange(size).reshape(shape)
     place = np.where(place < 0, places[0] if place.shape[1:] == shape[1:] else 0, place)
     if not as_a_whole and (scaled := _scaled_columns(source)) is not None and place.ndim == 1:
-        columns, coefficients = value_of_constants(scaled[0]), scaled[1]
+        columns, coefficients = scaled
         return pt.dot(put(columns[place]), coefficients) if place.size * columns.shape[1] <= _MOST_NUMBERS else None
     if not as_a_whole and is_product_with_constant(source):
         return _of_product(source, place // shape[1], place % shape[1], put)

@@ -11,7 +11,7 @@ from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import ancestors, walk
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import get_scalar_constant_value
-from pytensor.tensor.elemwise import DimShuffle
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.exceptions import NotScalarConstantError
 from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
@@ -69,6 +69,12 @@ def value_of_constants(var: Variable) -> Any:
         return _data_of(var)
     roots = [v for v in ancestors([var]) if v.owner is None]
     return var.eval(mode=BY_NUMPY) if all(isinstance(v, Constant) for v in roots) else None
+
+
+def is_elementwise(var: Variable, *kinds: type) -> bool:
+    """Return whether a variable is computed entry by entry by a scalar operation of one of these kinds."""
+    op = None if var.owner is None else var.owner.op
+    return isinstance(op, Elemwise) and isinstance(op.scalar_op, kinds)
 
 
 def is_product(node: Apply | None) -> bool:

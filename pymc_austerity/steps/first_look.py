@@ -146,10 +146,8 @@ def _rate_of_leaving(decider: Decider) -> float:
 
     with np.errstate(all="ignore"):
         at_mean = rows_at(mean, mean)[0]
-        found = []
-        for near, far in zip(draws, away):
-            found.append([log_densities(*at) for at in zip((near, far), rows_at(near, far))])
-        here, there = np.array(found).swapaxes(0, 1)
+        pairs = [[log_densities(*at) for at in zip(ends, rows_at(*ends))] for ends in zip(draws, away)]
+        here, there = np.array(pairs).swapaxes(0, 1)
         if not np.median(noise) < _NOISE:
             return 1.0
         weight = np.nan_to_num(np.exp(np.minimum(there[:, 0] - here[:, 1] - (there[:, 0] - here[:, 1]).max(), 0.0)))

@@ -13,15 +13,7 @@ import numpy as np
 from pytensor.graph.basic import Variable
 
 from pymc_austerity.acceptance import Exact, ScalableSubsampling
-from pymc_austerity.bounds import (
-    Bound,
-    Region,
-    Unbounded,
-    UnknownBoundError,
-    WhitenedBound,
-    find_remainder_bound,
-    rows_of_moves,
-)
+from pymc_austerity.bounds import Bound, Region, Unbounded, UnknownBoundError, WhitenedBound, find_remainder_bound
 from pymc_austerity.groups.group_decider import predicted_rows
 from pymc_austerity.kernel import Decider, Parts
 from pymc_austerity.likelihood import Density, ModelData
@@ -242,11 +234,12 @@ def _predicted(decider: Decider) -> float:
         return float(decider.n_rows)
     if decider.parts.plan.by_statistics:
         return 0.0
-    draws, selected = decider.draws_of_surrogate(), decider.compiled.selected
+    draws, selected, bound = decider.draws_of_surrogate(), decider.compiled.selected, decider.bound
     if selected is not None:
         draws = np.array([selected.of(theta) for theta in draws])
+    assert isinstance(bound, WhitenedBound)
     temperature = float(decider.parts.temperature.final)
-    return rows_of_moves(decider.bound_constants, draws, decider.expansion.centre, temperature, decider.n_rows)
+    return bound.rows_of_moves(decider.bound_constants, draws, decider.expansion.centre, temperature, decider.n_rows)
 
 
 def _choose_order(parts: Parts, region: Region, draws: np.ndarray) -> tuple[int, LearntBounds]:
@@ -256,7 +249,7 @@ def _choose_order(parts: Parts, region: Region, draws: np.ndarray) -> tuple[int,
 
     def of_order(order: int) -> tuple[float, LearntBounds]:
         found = bound.learn(region._replace(order=order), parts.rows)
-        return rows_of_moves(found[0], draws, region.centre, float(parts.temperature.final), n_rows), found
+        return bound.rows_of_moves(found[0], draws, region.centre, float(parts.temperature.final), n_rows), found
 
     order, (read, bounds) = 2, of_order(2)
     least = _LEAST_SAVED if bound.numbers_read == 1 else _LEAST_OF_SEVERAL
